@@ -28,7 +28,7 @@ MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-find = $(sort $(shell find $(wildcard $(1)) -name '$(2)' 2>/dev/null))
+find = $(if $(wildcard $(1)),$(sort $(shell find $(wildcard $(1)) -name '$(2)')))
 
 # ---- flags --------------------------------------------------------------------------------------
 

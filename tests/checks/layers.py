@@ -32,13 +32,10 @@ def find_folder(rules, path):
 
 
 def check_system(path, line, folder, allowed, name):
-    if name in FREESTANDING or "<host>" in allowed and not name.startswith("linux/"):
-        # lib is for both sides: only its *_host.c may use more than the freestanding headers.
-        if folder == "lib" and name not in FREESTANDING and "_host." not in path:
-            report(path, line, f"<{name}>: lib/ is freestanding, but for *_host.c and *_host.h")
-        return
-    if "<linux>" in allowed and (folder not in ("abi",) or name in ("linux/types.h",
-                                                                   "linux/stddef.h")):
+    kind = "<freestanding>" if name in FREESTANDING else "<any>"
+    # lib/ is for both sides: only its *_host.c may use more than a freestanding program has.
+    if kind in allowed or "<any>" in allowed or f"<{name}>" in allowed \
+            or folder == "lib" and "_host." in path:
         return
     report(path, line, f"{folder}/ may not include <{name}>")
 
