@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What each verb of lab/run does."""
+import codecs
 import os
 import sys
 import termios
@@ -17,7 +18,7 @@ def make_machine(arguments, name, limit_s):
                         more=arguments.qemu)
     boot, disks = images.make_boot(below=arguments.below, root=arguments.root, iso=arguments.iso,
                                    root_args=arguments.root_args, hyp_args=arguments.hyp_args,
-                                   tell=tell)
+                                   data=arguments.data, tell=tell)
     hardware.disks = disks
     return Machine(name, boot, arguments.below, hardware, limit_s)
 
@@ -29,10 +30,11 @@ def tell(text):
 def show(prefix):
     """A listener that prints a console's bytes, each line with a prefix."""
     state = {"start": True}
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def listener(data):
         out = []
-        for line in data.decode(errors="replace").replace("\r", "").splitlines(keepends=True):
+        for line in decoder.decode(data).replace("\r", "").splitlines(keepends=True):
             out.append((prefix if state["start"] else "") + line)
             state["start"] = line.endswith("\n")
         sys.stdout.write("".join(out))

@@ -4,6 +4,7 @@
 A thread reads all the time, so the machine never waits for us and no byte is lost. Everything read
 goes to the log, each line with the seconds since the machine started. A wait always has a deadline.
 """
+import codecs
 import os
 import re
 import select
@@ -37,6 +38,7 @@ class Stream:
         self._thread.start()
 
     def _read(self):
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         with open(self.log_path, "w", encoding="utf-8") as log:
             while True:
                 try:
@@ -49,7 +51,7 @@ class Stream:
                     self._data += data
                     if self._listener:
                         self._listener(data)
-                self._take(data.decode(errors="replace"), log)
+                self._take(decoder.decode(data), log)
             with self._changed:
                 self._take_line(self._part, log)
                 self._ended = True
