@@ -68,10 +68,11 @@ struct vault_entry {
 	uint32_t instance;
 	uint32_t kind;     /* enum vault_kind */
 	uint64_t offset;   /* in the region */
-	uint64_t bytes;    /* of payload; a RECORD takes twice that and two heads */
+	uint64_t span;     /* how much of the region it takes */
+	uint64_t bytes;    /* of payload, at most */
 	uint32_t version;  /* of the payload's content */
 	uint32_t checksum; /* CRC-32C of this entry with state and checksum 0 */
-	uint64_t reserved[3];
+	uint64_t reserved[2];
 };
 KEEL_ASSERT_SIZE(struct vault_entry, 64);
 
