@@ -33,6 +33,6 @@ enum keel_exit_kind {
 #define KEEL_EXIT_KIND_ENUM(name, text) KEEL_KIND_##name,
 	KEEL_EXIT_KIND_LIST(KEEL_EXIT_KIND_ENUM)
 #undef KEEL_EXIT_KIND_ENUM
-	KEEL_KIND_COUNT
+	        KEEL_KIND_COUNT
 };
 _Static_assert(KEEL_KIND_COUNT <= 32, "exit kinds fit struct keel_hc_counters");

@@ -7,24 +7,29 @@
 #include "abi/vcpu.h"
 
 /*
- * VMMCALL (AMD) or VMCALL (Intel) at CPL 0 in root: RAX = KEEL_HC_BASE + number, RBX = GPA of the argument block (8-byte aligned, not
- * crossing a page; every block starts with struct keel_hc_head), RCX = its size in bytes. RAX returns 0 or -KEEL_E*. The block is copied in
- * once, checked, acted on, and copied back whole. Reserved fields must be 0. Other registers are kept. From anyone else: -KEEL_EPERM.
+ * VMMCALL (AMD) or VMCALL (Intel) at CPL 0 in root: RAX = KEEL_HC_BASE + number, RBX = GPA of the
+ * argument block (8-byte aligned, not crossing a page; every block starts with struct
+ * keel_hc_head), RCX = its size in bytes. RAX returns 0 or -KEEL_E*. The block is copied in once,
+ * checked, acted on, and copied back whole. Reserved fields must be 0. Other registers are kept.
+ * From anyone else: -KEEL_EPERM.
  */
 #define KEEL_HC_BASE 0x4b450000u
 
 enum keel_hypercall {
-	KEEL_HC_INFO = 1,        /* struct keel_hc_info */
-	KEEL_HC_POOL_RANGES,     /* struct keel_hc_ranges: the pool's physical ranges */
-	KEEL_HC_VM_CREATE,       /* struct keel_hc_vm_create */
-	KEEL_HC_VM_DESTROY,      /* struct keel_hc_vm: frees everything; root must have unmapped the VM's memory */
-	KEEL_HC_VM_INFO,         /* struct keel_hc_vm_info; vm = the id to start looking from, returns the next VM with id >= vm */
-	KEEL_HC_VM_MEMORY,       /* struct keel_hc_vm_memory: HPAs of its 2 MiB pages */
-	KEEL_HC_VM_RUN,          /* struct keel_hc_vm */
-	KEEL_HC_VM_PAUSE,        /* struct keel_hc_vm: returns when no vCPU runs any more */
-	KEEL_HC_VM_RESET,        /* struct keel_hc_vm: power-on state of vCPUs and platform (paused); memory and console kept */
-	KEEL_HC_VCPU_GET,        /* struct keel_hc_vcpu; the VM must be paused, or the vCPU parked */
-	KEEL_HC_VCPU_SET,        /* likewise */
+	KEEL_HC_INFO = 1,    /* struct keel_hc_info */
+	KEEL_HC_POOL_RANGES, /* struct keel_hc_ranges: the pool's physical ranges */
+	KEEL_HC_VM_CREATE,   /* struct keel_hc_vm_create */
+	KEEL_HC_VM_DESTROY, /* struct keel_hc_vm: frees everything; root must have unmapped the VM's
+	                       memory */
+	KEEL_HC_VM_INFO,   /* struct keel_hc_vm_info; vm = the id to start looking from, returns the
+	                      next VM with id >= vm */
+	KEEL_HC_VM_MEMORY, /* struct keel_hc_vm_memory: HPAs of its 2 MiB pages */
+	KEEL_HC_VM_RUN,    /* struct keel_hc_vm */
+	KEEL_HC_VM_PAUSE,  /* struct keel_hc_vm: returns when no vCPU runs any more */
+	KEEL_HC_VM_RESET,  /* struct keel_hc_vm: power-on state of vCPUs and platform (paused);
+	                      memory and console kept */
+	KEEL_HC_VCPU_GET,  /* struct keel_hc_vcpu; the VM must be paused, or the vCPU parked */
+	KEEL_HC_VCPU_SET,  /* likewise */
 	KEEL_HC_DOORBELL_ADD,    /* struct keel_hc_doorbell */
 	KEEL_HC_DOORBELL_REMOVE, /* struct keel_hc_doorbell (index only) */
 	KEEL_HC_IRQ_MSI,         /* struct keel_hc_irq */
@@ -63,22 +68,22 @@ KEEL_ASSERT_SIZE(struct keel_hc_vm, 8);
 
 struct keel_hc_info { /* all out */
 	struct keel_hc_head head;
-	char version[32];            /* of hyp, terminated */
+	char version[32]; /* of hyp, terminated */
 	uint32_t abi_version;
 	uint32_t cpus;
 	uint32_t vms;
-	uint32_t vendor;             /* 1: AMD SVM, 2: Intel VMX */
+	uint32_t vendor; /* 1: AMD SVM, 2: Intel VMX */
 	uint64_t tsc_hz;
 	uint64_t pool_bytes;
 	uint64_t pool_free_bytes;
-	uint64_t image_bytes;        /* hyp's ELF image in memory */
+	uint64_t image_bytes; /* hyp's ELF image in memory */
 	uint64_t heap_bytes;
 	uint64_t heap_free_bytes;
-	uint64_t entry_tsc;          /* hyp's first instruction */
-	uint64_t root_entry_tsc;     /* root's first instruction */
+	uint64_t entry_tsc;      /* hyp's first instruction */
+	uint64_t root_entry_tsc; /* root's first instruction */
 	uint64_t now_tsc;
-	uint64_t refused_accesses;   /* of root, to hyp's or the pool's memory */
-	uint64_t stray_interrupts;   /* taken where the manual forbids it */
+	uint64_t refused_accesses; /* of root, to hyp's or the pool's memory */
+	uint64_t stray_interrupts; /* taken where the manual forbids it */
 	uint64_t reserved[8];
 };
 KEEL_ASSERT_OFFSET(struct keel_hc_info, tsc_hz, 56);
@@ -97,23 +102,26 @@ struct keel_hc_ranges { /* out */
 KEEL_ASSERT_SIZE(struct keel_hc_ranges, 272);
 
 /*
- * Guest RAM lies at GPA 0 up to min(ram_bytes, KEEL_RAM_BELOW_4G) and the rest from 4 GiB. Everything else that is not hyp's own platform
- * (abi: FEC00000h, FED00000h, FEE00000h) and no doorbell is an exit to root.
+ * Guest RAM lies at GPA 0 up to min(ram_bytes, KEEL_RAM_BELOW_4G) and the rest from 4 GiB.
+ * Everything else that is not hyp's own platform (abi: FEC00000h, FED00000h, FEE00000h) and no
+ * doorbell is an exit to root.
  */
 #define KEEL_RAM_BELOW_4G 0xc0000000ull
-#define KEEL_VM_PINNED    (1u << 0) /* each vCPU gets a CPU of its own: KVM's REALTIME hint is shown */
+#define KEEL_VM_PINNED    (1u << 0) /* each vCPU gets a CPU of its own: KVM's REALTIME hint is shown \
+	                             */
 #define KEEL_VM_VAULT_MIN 0x200000ull
 struct keel_hc_vm_create {
-	struct keel_hc_head head;  /* out: vm = the new id */
+	struct keel_hc_head head;      /* out: vm = the new id */
 	char name[KEEL_VM_NAME_BYTES]; /* terminated, unique */
 	uint8_t uuid[16];
-	uint64_t ram_bytes;        /* multiple of 2 MiB */
-	uint64_t vault_bytes;      /* multiple of 2 MiB, zeroed; its first KEEL_VM_SHARED_BYTES are struct keel_vm_shared */
-	uint32_t vcpus;            /* 1..KEEL_MAX_VCPUS */
-	uint32_t flags;            /* KEEL_VM_* */
-	uint32_t weight;           /* share of CPU time against others, 1..10000, 0 = 100 */
+	uint64_t ram_bytes;   /* multiple of 2 MiB */
+	uint64_t vault_bytes; /* multiple of 2 MiB, zeroed; its first KEEL_VM_SHARED_BYTES are
+	                         struct keel_vm_shared */
+	uint32_t vcpus;       /* 1..KEEL_MAX_VCPUS */
+	uint32_t flags;       /* KEEL_VM_* */
+	uint32_t weight;      /* share of CPU time against others, 1..10000, 0 = 100 */
 	uint32_t reserved0;
-	int64_t wall_clock_s;      /* seconds since 1970 UTC now; 0: hyp's own idea */
+	int64_t wall_clock_s; /* seconds since 1970 UTC now; 0: hyp's own idea */
 	uint64_t reserved[8];
 };
 KEEL_ASSERT_OFFSET(struct keel_hc_vm_create, ram_bytes, 88);
@@ -132,11 +140,11 @@ struct keel_hc_vm_info { /* head.vm in; all else out; -KEEL_ENOENT: none */
 	uint32_t vcpus;
 	uint32_t flags;
 	uint32_t weight;
-	uint32_t state;            /* KEEL_VM_STATE_* */
-	uint64_t created_tsc;      /* host TSC */
-	uint64_t tsc_offset;       /* guest TSC = host TSC + offset */
-	uint32_t exits_waiting;    /* vCPUs parked on root */
-	uint32_t resets;           /* so far */
+	uint32_t state;         /* KEEL_VM_STATE_* */
+	uint64_t created_tsc;   /* host TSC */
+	uint64_t tsc_offset;    /* guest TSC = host TSC + offset */
+	uint32_t exits_waiting; /* vCPUs parked on root */
+	uint32_t resets;        /* so far */
 	uint64_t reserved[8];
 };
 KEEL_ASSERT_OFFSET(struct keel_hc_vm_info, ram_bytes, 88);
@@ -147,9 +155,9 @@ KEEL_ASSERT_SIZE(struct keel_hc_vm_info, 208);
 #define KEEL_MEMORY_CHUNKS 256u
 struct keel_hc_vm_memory {
 	struct keel_hc_head head;
-	uint32_t region;           /* KEEL_REGION_* */
-	uint32_t first;            /* index of the first 2 MiB page asked for */
-	uint32_t count;            /* in: at most KEEL_MEMORY_CHUNKS; out: how many are given */
+	uint32_t region; /* KEEL_REGION_* */
+	uint32_t first;  /* index of the first 2 MiB page asked for */
+	uint32_t count;  /* in: at most KEEL_MEMORY_CHUNKS; out: how many are given */
 	uint32_t reserved;
 	uint64_t hpa[KEEL_MEMORY_CHUNKS];
 };
@@ -168,10 +176,10 @@ KEEL_ASSERT_SIZE(struct keel_hc_vcpu, 16 + 488);
 #define KEEL_DOORBELL_MATCH 1u /* flags: only writes of the given value */
 struct keel_hc_doorbell {
 	struct keel_hc_head head;
-	uint32_t index;            /* 0..KEEL_MAX_DOORBELLS-1 */
-	uint32_t space;            /* KEEL_DOORBELL_PIO or MMIO */
+	uint32_t index; /* 0..KEEL_MAX_DOORBELLS-1 */
+	uint32_t space; /* KEEL_DOORBELL_PIO or MMIO */
 	uint64_t address;
-	uint32_t size;             /* 1, 2, 4, 8; 0: any */
+	uint32_t size; /* 1, 2, 4, 8; 0: any */
 	uint32_t flags;
 	uint64_t value;
 	uint64_t reserved;
@@ -180,27 +188,27 @@ KEEL_ASSERT_SIZE(struct keel_hc_doorbell, 48);
 
 struct keel_hc_irq {
 	struct keel_hc_head head;
-	uint64_t address;          /* MSI */
-	uint32_t data;             /* MSI */
-	uint32_t pin;              /* IOAPIC pin 0..23 */
-	uint32_t level;            /* 1 high, 0 low */
-	uint32_t source;           /* 1..3: which of root's sources drives the pin (they are ORed) */
+	uint64_t address; /* MSI */
+	uint32_t data;    /* MSI */
+	uint32_t pin;     /* IOAPIC pin 0..23 */
+	uint32_t level;   /* 1 high, 0 low */
+	uint32_t source;  /* 1..3: which of root's sources drives the pin (they are ORed) */
 };
 KEEL_ASSERT_SIZE(struct keel_hc_irq, 32);
 
 struct keel_hc_exit {
 	struct keel_hc_head head;
 	uint32_t vcpu;
-	uint32_t sequence;         /* of the slot; another value: -KEEL_EAGAIN */
-	uint64_t data;             /* what a read gives */
+	uint32_t sequence; /* of the slot; another value: -KEEL_EAGAIN */
+	uint64_t data;     /* what a read gives */
 };
 KEEL_ASSERT_SIZE(struct keel_hc_exit, 24);
 
 #define KEEL_CONSOLE_CHUNK 2048u
 struct keel_hc_console {
 	struct keel_hc_head head;
-	uint64_t position;         /* read: in/out, as platform_console_read; write: unused */
-	uint32_t bytes;            /* in: wanted (<= KEEL_CONSOLE_CHUNK); out: done */
+	uint64_t position; /* read: in/out, as platform_console_read; write: unused */
+	uint32_t bytes;    /* in: wanted (<= KEEL_CONSOLE_CHUNK); out: done */
 	uint32_t reserved;
 	uint8_t data[KEEL_CONSOLE_CHUNK];
 };
@@ -208,20 +216,21 @@ KEEL_ASSERT_SIZE(struct keel_hc_console, 24 + 2048);
 
 /* Exits by kind, in our own names (abi/exits.h has the list). */
 #define KEEL_EXIT_KINDS 32u
-struct keel_hc_counters { /* head.vm = 0: root; else that VM. vcpu = KEEL_COUNTERS_SUM adds all up */
+struct keel_hc_counters { /* head.vm = 0: root; else that VM. vcpu = KEEL_COUNTERS_SUM adds all up
+	                   */
 	struct keel_hc_head head;
 	uint32_t vcpu;
 	uint32_t reserved0;
-	uint64_t run_ns;           /* time in guest mode and in hyp on its behalf */
+	uint64_t run_ns; /* time in guest mode and in hyp on its behalf */
 	uint64_t exits[KEEL_EXIT_KINDS];
-	uint64_t interrupts;       /* injected */
-	uint64_t ipis;             /* sent */
+	uint64_t interrupts; /* injected */
+	uint64_t ipis;       /* sent */
 	uint64_t halts;
 	uint64_t doorbells;
-	uint64_t root_exits;       /* went to root */
-	uint64_t root_wait_ns;     /* spent waiting there */
-	uint64_t migrations;       /* between CPUs */
-	uint64_t idle_ns;          /* root only: hyp's own idle time, all CPUs */
+	uint64_t root_exits;   /* went to root */
+	uint64_t root_wait_ns; /* spent waiting there */
+	uint64_t migrations;   /* between CPUs */
+	uint64_t idle_ns;      /* root only: hyp's own idle time, all CPUs */
 	uint64_t reserved[8];
 };
 #define KEEL_COUNTERS_SUM 0xffffffffu

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A vCPU's register state as it crosses between hyp and root: groups, with a mask of which are valid. */
+/* A vCPU's register state as it crosses between hyp and root: groups, with a mask of which are
+ * valid. */
 #pragma once
 
 #include "abi/types.h"
@@ -18,19 +19,41 @@
 
 /* Order of gpr[]: the encoding's. */
 enum keel_gpr {
-	KEEL_RAX, KEEL_RCX, KEEL_RDX, KEEL_RBX, KEEL_RSP, KEEL_RBP, KEEL_RSI, KEEL_RDI,
-	KEEL_R8, KEEL_R9, KEEL_R10, KEEL_R11, KEEL_R12, KEEL_R13, KEEL_R14, KEEL_R15,
+	KEEL_RAX,
+	KEEL_RCX,
+	KEEL_RDX,
+	KEEL_RBX,
+	KEEL_RSP,
+	KEEL_RBP,
+	KEEL_RSI,
+	KEEL_RDI,
+	KEEL_R8,
+	KEEL_R9,
+	KEEL_R10,
+	KEEL_R11,
+	KEEL_R12,
+	KEEL_R13,
+	KEEL_R14,
+	KEEL_R15,
 };
 
 enum keel_seg {
-	KEEL_ES, KEEL_CS, KEEL_SS, KEEL_DS, KEEL_FS, KEEL_GS, KEEL_LDTR, KEEL_TR,
+	KEEL_ES,
+	KEEL_CS,
+	KEEL_SS,
+	KEEL_DS,
+	KEEL_FS,
+	KEEL_GS,
+	KEEL_LDTR,
+	KEEL_TR,
 };
 
 struct keel_segment {
 	uint64_t base;
-	uint32_t limit;    /* bytes - 1, expanded */
+	uint32_t limit; /* bytes - 1, expanded */
 	uint16_t selector;
-	uint16_t attr;     /* descriptor bits 40-47 in 0-7, 52-55 in 8-11 (the VMCB's packing, APM §15.5) */
+	uint16_t attr; /* descriptor bits 40-47 in 0-7, 52-55 in 8-11 (the VMCB's packing, APM
+	                  §15.5) */
 };
 KEEL_ASSERT_SIZE(struct keel_segment, 16);
 
