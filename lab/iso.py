@@ -6,7 +6,6 @@ import subprocess
 import tempfile
 
 from lab import cache
-from lab.machine import ROOT_ARGS
 from lab.paths import BUILD, LabError, need
 
 KEEL = """multiboot2 /hyp.elf {hyp_args}
@@ -26,8 +25,7 @@ menuentry "server" {{
 def build(boot, below, tell=None):
     """The ISO's path. Needs: what boot names is built."""
     entry = {"keel": KEEL, "none": NONE}[below]
-    root_args = f"{ROOT_ARGS} {boot.root_args}".strip()
-    menu = MENU.format(entry=entry.format(hyp_args=boot.hyp_args, root_args=root_args))
+    menu = MENU.format(entry=entry.format(hyp_args=boot.hyp_args, root_args=boot.kernel_line()))
     files = {"vmlinuz": boot.kernel, "initrd.img": boot.initrd}
     if below == "keel":
         # Multiboot 2 takes the ELF64; its debug information would only be read from the disc.

@@ -27,7 +27,7 @@ from lab.stream import Stream
 
 QEMU = "qemu-system-x86_64"
 # Under MTTCG Linux else finds the TSCs apart and falls back to the HPET.
-ROOT_ARGS = "console=ttyS1 tsc=reliable panic=-1"
+ROOT_ARGS = "tsc=reliable panic=-1"
 POOL = "pool=1536M"
 OVMF = "/usr/share/OVMF/OVMF_CODE_4M.fd"
 OVMF_VARS = "/usr/share/OVMF/OVMF_VARS_4M.fd"
@@ -41,10 +41,14 @@ class Boot:
     kernel: str = ""
     initrd: str = ""
     root_args: str = ""
+    console: str = "ttyS1"
     hyp: str = ""
     hyp_args: str = POOL
     iso: str = ""
     uefi: bool = False
+
+    def kernel_line(self):
+        return f"console={self.console} {ROOT_ARGS} {self.root_args}".strip()
 
 
 @dataclass
@@ -164,7 +168,7 @@ class Machine:
                 arguments += ["-drive", f"if=pflash,format=raw,readonly=on,file={OVMF}",
                               "-drive", f"if=pflash,format=raw,file={variables}"]
             return arguments
-        root_args = f"{ROOT_ARGS} {boot.root_args}".strip()
+        root_args = boot.kernel_line()
         if self.below == "none":
             arguments = ["-kernel", boot.kernel, "-append", root_args]
             return arguments + (["-initrd", boot.initrd] if boot.initrd else [])
