@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Guest-physical and host-physical addresses as types of their own, so that a mix-up does not compile. */
+/* Guest-physical and host-physical addresses as types of their own, so that a mix-up does not
+ * compile. */
 #pragma once
 
 #include "abi/types.h"

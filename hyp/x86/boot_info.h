@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the boot loader told us, in one form for Multiboot 1 and 2, copied out of low memory before anything is written there. */
+/* What the boot loader told us, in one form for Multiboot 1 and 2, copied out of low memory before
+ * anything is written there. */
 #pragma once
 
 #include "abi/types.h"
@@ -35,9 +36,10 @@ struct boot_info {
 	/* The firmware's map, sorted, without overlaps; hyp's own memory is still RAM in it. */
 	struct boot_range ranges[BOOT_MAX_RANGES];
 	unsigned range_count;
-	struct boot_module modules[BOOT_MAX_MODULES]; /* 0: root's bzImage (its command line is root's), 1: root's initramfs */
+	struct boot_module modules[BOOT_MAX_MODULES]; /* 0: root's bzImage (its command line is
+	                                                 root's), 1: root's initramfs */
 	unsigned module_count;
-	uint64_t rsdp; /* HPA of the ACPI RSDP, 0: not known */
-	bool uefi;     /* booted through UEFI firmware */
+	uint64_t rsdp;      /* HPA of the ACPI RSDP, 0: not known */
+	bool uefi;          /* booted through UEFI firmware */
 	uint64_t entry_tsc; /* TSC at hyp's first instruction */
 };
