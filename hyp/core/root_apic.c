@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Root's use of the real local APIC, as far as hyp stands in between: the timer that both share,
+ * and ICR. */
+
+#include "hyp/core/root.h"
+#include "hyp/core/root_vcpu.h"
+#include "hyp/core/run.h"
+#include "hw/apic.h"
+#include "hw/msr.h"
+#include "hyp/x86/x86.h"
+#include "lib/muldiv.h"
+
+#define NEVER UINT64_MAX
+
+struct root_vcpu *root_this(void)
+{
+	return percpu()->root->root;
+}
+
+void root_apic_init(struct root_vcpu *r)
+{
+	r->lvt_timer = APIC_LVT_MASKED;
+	r->deadline_tsc = NEVER;
+	r->hyp_deadline_tsc = NEVER;
+	r->armed_tsc = NEVER;
+}
+
+static unsigned divider(uint32_t divide)
+{
+	unsigned code = (divide & 3) | ((divide >> 1) & 4);
+
+	return code == 7 ? 1 : 2u << code;
+}
+
+static uint64_t count_to_tsc(const struct root_vcpu *r, uint64_t count)
+{
+	return muldiv_u64(count * divider(r->divide), tsc_hz, apic_timer_hz);
+}
+
+static bool masked(const struct root_vcpu *r)
+{
+	return r->lvt_timer & APIC_LVT_MASKED;
+}
+
+static bool periodic(const struct root_vcpu *r)
+{
+	return (r->lvt_timer & (3u << 17)) == APIC_LVT_TIMER_PERIODIC;
+}
+
+static bool deadline_mode(const struct root_vcpu *r)
+{
+	return (r->lvt_timer & (3u << 17)) == APIC_LVT_TIMER_TSC_DEADLINE;
+}
+
+/* Root's expiry is over: the next one of a periodic timer (missed ones are dropped, as the
+ * hardware's IRR would), or none. */
+static void timer_advance(struct root_vcpu *r, uint64_t now)
+{
+	uint64_t period = count_to_tsc(r, r->initial_count);
+
+	if (!periodic(r) || period == 0) {
+		r->deadline_tsc = NEVER;
+		return;
+	}
+	r->deadline_tsc += period * ((now - r->deadline_tsc) / period + 1);
+}
+
+static void timer_hardware(struct root_vcpu *r, uint64_t deadline, uint8_t vector)
+{
+	if (r->armed && r->armed_tsc == deadline && r->armed_vector == vector)
+		return;
+	if (deadline == NEVER)
+		apic_timer_stop();
+	else
+		apic_timer_arm(deadline, vector);
+	r->armed = true;
+	r->armed_tsc = deadline;
+	r->armed_vector = vector;
+}
+
+/* The hardware, armed with root's vector, has run out: root has its interrupt from there. */
+static bool fired_for_root(const struct root_vcpu *r)
+{
+	return r->armed && r->armed_tsc != NEVER && r->armed_vector != HYP_TIMER_VECTOR &&
+	       r->armed_tsc == r->deadline_tsc && apic_timer_expired();
+}
+
+void root_timer_check(void)
+{
+	struct root_vcpu *r = root_this();
+	uint64_t now = tsc_now();
+
+	if (now < r->deadline_tsc)
+		return;
+	if (fired_for_root(r))
+		r->armed = false;
+	else if (!masked(r))
+		apic_icr_write(APIC_ICR_SELF | (r->lvt_timer & APIC_LVT_VECTOR_MASK));
+	timer_advance(r, now);
+}
+
+static void timer_program(struct root_vcpu *r)
+{
+	uint64_t root_deadline = masked(r) ? NEVER : r->deadline_tsc;
+
+	root_timer_check();
+	root_deadline = masked(r) ? NEVER : r->deadline_tsc;
+	if (r->hyp_deadline_tsc == NEVER && !periodic(r))
+		timer_hardware(r, root_deadline, (uint8_t)r->lvt_timer);
+	else
+		timer_hardware(r,
+		        root_deadline < r->hyp_deadline_tsc ? root_deadline : r->hyp_deadline_tsc,
+		        HYP_TIMER_VECTOR);
+	cpu_trap(percpu()->root->cpu_state, CPU_TRAP_INTR,
+	        r->armed_tsc != NEVER && r->armed_vector == HYP_TIMER_VECTOR);
+}
+
+void timer_set_hyp_deadline(uint64_t host_tsc)
+{
+	struct root_vcpu *r = root_this();
+
+	if (percpu()->timer_fired) {
+		percpu()->timer_fired = 0;
+		r->armed = false;
+	}
+	r->hyp_deadline_tsc = host_tsc;
+	timer_program(r);
+}
+
+/* A CPU of root's by APIC id as the destination of an ICR message says. */
+static bool destination_matches(const struct vcpu *target, uint64_t icr)
+{
+	uint32_t id = percpu_of(target->index)->apic_id;
+	uint32_t dest = (uint32_t)(icr >> 32);
+
+	if (icr & APIC_ICR_LOGICAL) {
+		if (apic_is_x2apic)
+			return (dest >> 16) == (id >> 4) && ((dest >> (id & 15)) & 1);
+		return (target->root->ldr >> 24) & dest;
+	}
+	return dest == (apic_is_x2apic ? 0xffffffffu : 0xffu) || dest == id;
+}
+
+static bool message_is_for(const struct vcpu *target, uint64_t icr)
+{
+	bool self = target == percpu()->root;
+
+	switch (icr & APIC_ICR_SHORTHAND_MASK) {
+	case APIC_ICR_SELF: return self;
+	case APIC_ICR_ALL: return true;
+	case APIC_ICR_OTHERS: return !self;
+	default: return destination_matches(target, icr);
+	}
+}
+
+static void message_deliver(struct vcpu *target, uint64_t icr)
+{
+	struct root_vcpu *r = target->root;
+
+	switch (icr & APIC_DELIVERY_MASK) {
+	case APIC_DELIVERY_NMI: __atomic_store_n(&r->nmi_pending, 1, __ATOMIC_RELEASE); break;
+	case APIC_DELIVERY_INIT:
+		if ((icr & APIC_ICR_LEVEL) && !(icr & APIC_ICR_ASSERT))
+			return; /* de-assert: nothing on any CPU since the P6 */
+		__atomic_store_n(&r->sipi, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&r->init_pending, 1, __ATOMIC_RELEASE);
+		break;
+	case APIC_DELIVERY_SIPI:
+		__atomic_store_n(&r->sipi, 0x100 | (uint32_t)(icr & 0xff), __ATOMIC_RELEASE);
+		break;
+	default: return;
+	}
+	__atomic_store_n(&target->look, 1, __ATOMIC_RELEASE);
+	if (target != percpu()->root)
+		cpu_kick(target->index);
+}
+
+/*
+ * INIT would take the CPU from hyp (the emulator does so even with GIF 0), SIPI, NMI and SMI would
+ * hit whatever runs there: hyp carries them itself. Fixed and lowest-priority messages go to the
+ * hardware as they are.
+ */
+static void icr_write(uint64_t icr)
+{
+	switch (icr & APIC_DELIVERY_MASK) {
+	case APIC_DELIVERY_FIXED:
+	case APIC_DELIVERY_LOWEST: apic_icr_write(icr); return;
+	case APIC_DELIVERY_NMI:
+	case APIC_DELIVERY_INIT:
+	case APIC_DELIVERY_SIPI: break;
+	default: log_line("root: ICR message %llx is not carried", (unsigned long long)icr); return;
+	}
+	for (unsigned i = 0; i < root_partition.vcpu_count; i++)
+		if (message_is_for(&root_partition.vcpus[i], icr))
+			message_deliver(&root_partition.vcpus[i], icr);
+}
+
+static void timer_start(struct root_vcpu *r, uint32_t count)
+{
+	r->initial_count = count;
+	r->start_tsc = tsc_now();
+	r->deadline_tsc = count == 0 ? NEVER : r->start_tsc + count_to_tsc(r, count);
+	r->armed = false;
+	timer_program(r);
+}
+
+static uint32_t timer_current(const struct root_vcpu *r)
+{
+	uint64_t now = tsc_now();
+	uint64_t left;
+
+	if (deadline_mode(r) || r->deadline_tsc == NEVER || now >= r->deadline_tsc)
+		return 0;
+	left = muldiv_u64(r->deadline_tsc - now, apic_timer_hz, tsc_hz) / divider(r->divide);
+	return left > r->initial_count ? r->initial_count : (uint32_t)left;
+}
+
+static void lvt_write(struct root_vcpu *r, uint32_t value)
+{
+	bool mode_changed = (r->lvt_timer ^ value) & (3u << 17);
+
+	root_timer_check();
+	r->lvt_timer = value;
+	if (mode_changed && (deadline_mode(r) || r->deadline_tsc == NEVER))
+		r->deadline_tsc = NEVER;
+	r->armed = false;
+	timer_program(r);
+}
+
+bool root_apic_traps(uint32_t reg, bool write)
+{
+	switch (reg) {
+	case APIC_REG_LVT_TIMER:
+	case APIC_REG_TIMER_INITIAL:
+	case APIC_REG_TIMER_DIVIDE: return true;
+	case APIC_REG_TIMER_CURRENT: return !write;
+	case APIC_REG_ICR: return write;
+	default: return false;
+	}
+}
+
+bool root_apic_read(struct vcpu *v, uint32_t reg, uint64_t *value)
+{
+	struct root_vcpu *r = v->root;
+
+	switch (reg) {
+	case APIC_REG_LVT_TIMER: *value = r->lvt_timer; return true;
+	case APIC_REG_TIMER_INITIAL: *value = deadline_mode(r) ? 0 : r->initial_count; return true;
+	case APIC_REG_TIMER_CURRENT: *value = timer_current(r); return true;
+	case APIC_REG_TIMER_DIVIDE: *value = r->divide; return true;
+	default: return false;
+	}
+}
+
+bool root_apic_write(struct vcpu *v, uint32_t reg, uint64_t value)
+{
+	struct root_vcpu *r = v->root;
+
+	switch (reg) {
+	case APIC_REG_LVT_TIMER: lvt_write(r, (uint32_t)value); return true;
+	case APIC_REG_TIMER_INITIAL:
+		if (!deadline_mode(r))
+			timer_start(r, (uint32_t)value);
+		return true;
+	case APIC_REG_TIMER_CURRENT: return true;
+	case APIC_REG_TIMER_DIVIDE: r->divide = (uint32_t)value & 0xb; return true;
+	case APIC_REG_ICR:
+		if (!apic_is_x2apic)
+			value = (value & 0xffffffffu) | ((uint64_t)(r->icr_high >> 24) << 32);
+		icr_write(value);
+		return true;
+	case APIC_REG_ICR_HIGH: r->icr_high = (uint32_t)value; return false;
+	case APIC_REG_LDR: r->ldr = (uint32_t)value; return false;
+	default: return false;
+	}
+}
+
+uint64_t root_tsc_deadline_read(struct vcpu *v)
+{
+	return deadline_mode(v->root) && v->root->deadline_tsc != NEVER ? v->root->deadline_tsc : 0;
+}
+
+void root_tsc_deadline_write(struct vcpu *v, uint64_t value)
+{
+	if (!deadline_mode(v->root))
+		return;
+	root_timer_check();
+	v->root->deadline_tsc = value == 0 ? NEVER : value;
+	v->root->armed = false;
+	timer_program(v->root);
+}

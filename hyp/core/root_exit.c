@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What hyp does about each exit of root: a table by kind, few entries of which are ever hot. */
+
+#include "abi/cpuid.h"
+#include "abi/hypercall.h"
+#include "hw/apic.h"
+#include "hw/msr.h"
+#include "hyp/core/root.h"
+#include "hyp/core/root_vcpu.h"
+#include "hyp/core/run.h"
+#include "hyp/core/sched.h"
+#include "hyp/x86/x86.h"
+#include "lib/insn.h"
+
+#define KVM_ENOSYS 1000
+#define VECTOR_UD  6
+#define VECTOR_GP  13
+
+/* After requeue_cut in root_run.c nothing is being injected when an exit is handled, but for a
+ * repeated exception: that one wins. */
+static void inject_fault(struct vcpu *v, uint8_t vector, bool has_error)
+{
+	if (!cpu_can_take(v->cpu_state, &v->regs).injecting)
+		cpu_inject(v->cpu_state, CPU_INJECT_EXCEPTION, vector, has_error, 0);
+}
+
+/* Past the instruction that exited; hardware without NRIP save makes us decode its length. */
+static void skip(struct vcpu *v)
+{
+	unsigned length = v->exit.length;
+
+	if (length == 0) {
+		uint8_t bytes[INSN_MAX_LEN];
+		struct cpu_mode mode;
+		size_t got;
+		int n;
+
+		cpu_mode_get(v->cpu_state, &mode);
+		got = root_fetch(v, &mode, bytes);
+		n = insn_length(bytes, got, root_insn_mode(v, &mode));
+		if (n <= 0) {
+			inject_fault(v, VECTOR_UD, false);
+			return;
+		}
+		length = (unsigned)n;
+	}
+	cpu_skip(v->cpu_state, &v->regs, length);
+}
+
+static void exit_nothing(struct vcpu *v)
+{
+	(void)v; /* interrupts and kicks are looked at before the next entry */
+}
+
+static void exit_window(struct vcpu *v)
+{
+	cpu_window(v->cpu_state, false);
+}
+
+static void exit_halt(struct vcpu *v)
+{
+	v->counters.halts++;
+	skip(v);
+	if (!root_has_interrupt() || !(v->regs.rflags & RFLAGS_IF))
+		sched_put(v, VCPU_HALTED);
+}
+
+/*
+ * Root sees the real CPU, less what hyp keeps (SVM; MWAIT, in which root would hold a CPU that VMs
+ * wait for; supervisor state that hyp does not switch) and with two hypervisor ranges: KVM's
+ * without any feature, for Linux takes x2APIC without interrupt remapping only from one it knows,
+ * and ours.
+ */
+static void cpuid_fix(struct vcpu *v, uint32_t leaf, uint32_t subleaf, struct cpuid_result *r)
+{
+	switch (leaf) {
+	case 1:
+		r->ecx &= ~(1u << 3 | 1u << 27);
+		r->ecx |= 1u << 31;
+		if (cpu_reg_get(v->cpu_state, CPU_CR4) & CR4_OSXSAVE)
+			r->ecx |= 1u << 27;
+		break;
+	case 5: *r = (struct cpuid_result){0}; break;
+	case 7:
+		r->ecx &= ~(1u << 4 | 1u << 7);
+		r->edx &= ~(1u << 20);
+		if (cpu_reg_get(v->cpu_state, CPU_CR4) & CR4_PKE)
+			r->ecx |= 1u << 4;
+		break;
+	case 0xd:
+		if (subleaf == 1) {
+			r->eax &= ~(1u << 3); /* XSAVES */
+			r->ecx = r->edx = 0;
+		}
+		break;
+	case 0x80000001: r->ecx &= ~(1u << 2 | 1u << 29); break;
+	case 0x8000000a: *r = (struct cpuid_result){0}; break;
+	default: break;
+	}
+}
+
+static bool cpuid_hypervisor(uint32_t leaf, struct cpuid_result *r)
+{
+	uint64_t page = virt_to_hpa(root_shared).value;
+
+	switch (leaf) {
+	case KEEL_CPUID_KVM_BASE:
+		*r = (struct cpuid_result){KEEL_CPUID_KVM_BASE + 1, 0x4b4d564b, 0x564b4d56, 0x4d};
+		return true;
+	case KEEL_CPUID_BASE:
+		*r = (struct cpuid_result){KEEL_CPUID_INFO, KEEL_CPUID_SIGNATURE_EBX,
+		        KEEL_CPUID_SIGNATURE_EBX, KEEL_CPUID_SIGNATURE_EBX};
+		return true;
+	case KEEL_CPUID_INFO:
+		*r = (struct cpuid_result){
+		        KEEL_ABI_VERSION, KEEL_ROLE_ROOT, (uint32_t)page, (uint32_t)(page >> 32)};
+		return true;
+	default: *r = (struct cpuid_result){0}; return leaf >= 0x40000000 && leaf < 0x50000000;
+	}
+}
+
+static void exit_cpuid(struct vcpu *v)
+{
+	uint64_t *gpr = v->regs.gpr;
+	uint32_t leaf = (uint32_t)gpr[KEEL_RAX], subleaf = (uint32_t)gpr[KEEL_RCX];
+	struct cpuid_result r;
+
+	if (!cpuid_hypervisor(leaf, &r)) {
+		r = cpuid(leaf, subleaf);
+		cpuid_fix(v, leaf, subleaf, &r);
+	}
+	gpr[KEEL_RAX] = r.eax;
+	gpr[KEEL_RBX] = r.ebx;
+	gpr[KEEL_RCX] = r.ecx;
+	gpr[KEEL_RDX] = r.edx;
+	skip(v);
+}
+
+static bool msr_read_for(struct vcpu *v, uint32_t msr, uint64_t *value)
+{
+	switch (msr) {
+	case MSR_EFER: *value = cpu_reg_get(v->cpu_state, CPU_EFER); return true;
+	case MSR_AMD_VM_CR: *value = VM_CR_SVMDIS | VM_CR_LOCK; return true;
+	case MSR_AMD_VM_HSAVE_PA: return false;
+	case MSR_APIC_BASE: *value = msr_read(MSR_APIC_BASE); return true;
+	case MSR_TSC_DEADLINE: *value = root_tsc_deadline_read(v); return true;
+	default: break;
+	}
+	if (msr >= MSR_X2APIC_BASE && msr <= MSR_X2APIC_BASE + 0xff &&
+	        root_apic_read(v, msr - MSR_X2APIC_BASE, value))
+		return true;
+	return msr_read_safe(msr, value);
+}
+
+static bool efer_write(struct vcpu *v, uint64_t value)
+{
+	const uint64_t allowed = EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE | EFER_FFXSR |
+	                         (1u << 15) | (1u << 21);
+	uint64_t old = cpu_reg_get(v->cpu_state, CPU_EFER);
+	bool paging = cpu_reg_get(v->cpu_state, CPU_CR0) & CR0_PG;
+
+	if ((value & ~allowed) || (paging && ((old ^ value) & EFER_LME)))
+		return false;
+	cpu_reg_set(v->cpu_state, CPU_EFER, (value & ~(uint64_t)EFER_LMA) | (old & EFER_LMA));
+	return true;
+}
+
+/* The mode may change (Linux goes back to xAPIC where nothing remaps interrupts), the address may
+ * not: hyp has its own use of the page. */
+static bool apic_base_set(uint64_t value)
+{
+	if ((value & APIC_BASE_ADDRESS) != APIC_BASE_DEFAULT || !(value & APIC_BASE_ENABLE)) {
+		log_line("root: APIC_BASE %llx is refused: hyp needs the local APIC on, at "
+		         "fee00000h",
+		        (unsigned long long)value);
+		return false;
+	}
+	apic_base_write(value);
+	return true;
+}
+
+static bool msr_write_for(struct vcpu *v, uint32_t msr, uint64_t value)
+{
+	switch (msr) {
+	case MSR_EFER: return efer_write(v, value);
+	case MSR_AMD_VM_CR:
+	case MSR_AMD_VM_HSAVE_PA: return false;
+	case MSR_APIC_BASE: return apic_base_set(value);
+	case MSR_TSC_DEADLINE: root_tsc_deadline_write(v, value); return true;
+	default: break;
+	}
+	if (msr >= MSR_X2APIC_BASE && msr <= MSR_X2APIC_BASE + 0xff &&
+	        root_apic_write(v, msr - MSR_X2APIC_BASE, value))
+		return true;
+	return msr_write_safe(msr, value);
+}
+
+static void exit_msr(struct vcpu *v)
+{
+	uint64_t *gpr = v->regs.gpr;
+	uint32_t msr = (uint32_t)gpr[KEEL_RCX];
+	uint64_t value = (gpr[KEEL_RDX] << 32) | (uint32_t)gpr[KEEL_RAX];
+	bool ok = v->exit.write ? msr_write_for(v, msr, value) : msr_read_for(v, msr, &value);
+
+	if (!ok) {
+		inject_fault(v, VECTOR_GP, true);
+		return;
+	}
+	if (!v->exit.write) {
+		gpr[KEEL_RAX] = (uint32_t)value;
+		gpr[KEEL_RDX] = value >> 32;
+	}
+	skip(v);
+}
+
+static uint32_t port_in(uint16_t port, unsigned size)
+{
+	return size == 1 ? inb(port) : size == 2 ? inw(port) : inl(port);
+}
+
+static void port_out(uint16_t port, unsigned size, uint32_t value)
+{
+	if (size == 1)
+		outb(port, (uint8_t)value);
+	else if (size == 2)
+		outw(port, (uint16_t)value);
+	else
+		outl(port, value);
+}
+
+static void exit_pio(struct vcpu *v)
+{
+	const struct cpu_exit *x = &v->exit;
+	uint64_t *rax = &v->regs.gpr[KEEL_RAX];
+	uint64_t mask = x->size == 4 ? 0xffffffffull : (1ull << (8 * x->size)) - 1;
+	uint32_t value = (uint32_t)(*rax & mask);
+
+	if (x->string) {
+		inject_fault(
+		        v, VECTOR_GP, true); /* nobody does string I/O on the configuration ports */
+		return;
+	}
+	if (!root_pci_port(x->port, x->size, x->write, &value)) {
+		if (x->write)
+			port_out(x->port, x->size, value);
+		else
+			value = port_in(x->port, x->size);
+	}
+	if (!x->write)
+		*rax = x->size == 4 ? value : (*rax & ~mask) | value;
+	skip(v);
+}
+
+static void exit_hypercall(struct vcpu *v)
+{
+	uint64_t *gpr = v->regs.gpr;
+	struct cpu_mode mode;
+	int64_t result;
+
+	cpu_mode_get(v->cpu_state, &mode);
+	if (mode.cpl != 0)
+		result = -KEEL_EPERM;
+	else if ((gpr[KEEL_RAX] & ~0xffffull) != KEEL_HC_BASE)
+		result = -KVM_ENOSYS;
+	else
+		result = hypercall_root(v, gpr[KEEL_RAX] & 0xffff, gpr[KEEL_RBX], gpr[KEEL_RCX]);
+	if (result == HYPERCALL_AGAIN)
+		return; /* the same instruction runs again, after root had its interrupts */
+	gpr[KEEL_RAX] = (uint64_t)result;
+	skip(v);
+}
+
+static void exit_mmio(struct vcpu *v)
+{
+	root_emulate(v);
+}
+
+static void exit_undefined(struct vcpu *v)
+{
+	inject_fault(v, VECTOR_UD, false);
+}
+
+static void exit_fatal(struct vcpu *v)
+{
+	panic("root's CPU %u stopped: %s (code %x) at rip %llx, rsp %llx", v->index,
+	        v->exit.kind == KEEL_KIND_SHUTDOWN  ? "triple fault"
+	        : v->exit.kind == KEEL_KIND_INVALID ? "state that the CPU refuses"
+	                                            : "exit that hyp does not expect",
+	        v->exit.vendor_code, (unsigned long long)v->regs.rip,
+	        (unsigned long long)v->regs.gpr[KEEL_RSP]);
+}
+
+static void (*const handlers[KEEL_KIND_COUNT])(struct vcpu *v) = {
+        [KEEL_KIND_INTERRUPT] = exit_nothing,
+        [KEEL_KIND_NMI] = exit_nothing,
+        [KEEL_KIND_HALT] = exit_halt,
+        [KEEL_KIND_CPUID] = exit_cpuid,
+        [KEEL_KIND_MSR_READ] = exit_msr,
+        [KEEL_KIND_MSR_WRITE] = exit_msr,
+        [KEEL_KIND_PIO] = exit_pio,
+        [KEEL_KIND_MMIO] = exit_mmio,
+        [KEEL_KIND_HYPERCALL] = exit_hypercall,
+        [KEEL_KIND_WINDOW] = exit_window,
+        [KEEL_KIND_UNDEFINED] = exit_undefined,
+        [KEEL_KIND_INIT] = exit_nothing,
+};
+
+/* The emulator does not take the interrupt shadow back at VMRUN: an exit between STI and HLT would
+ * let an interrupt in before the HLT, and the HLT would then sleep over what that interrupt
+ * announced. So an exit found there is taken as the HLT's own. */
+static bool halts_next(struct vcpu *v)
+{
+	uint8_t bytes[INSN_MAX_LEN];
+	struct cpu_mode mode;
+
+	if (!cpu_can_take(v->cpu_state, &v->regs).shadow)
+		return false;
+	cpu_mode_get(v->cpu_state, &mode);
+	return root_fetch(v, &mode, bytes) > 0 && bytes[0] == 0xf4;
+}
+
+void root_exit(struct vcpu *v)
+{
+	void (*handler)(struct vcpu *) = handlers[v->exit.kind];
+
+	if ((v->exit.kind == KEEL_KIND_NMI || v->exit.kind == KEEL_KIND_INTERRUPT) &&
+	        halts_next(v)) {
+		v->exit.length = 1;
+		handler = exit_halt;
+	}
+	(handler != NULL ? handler : exit_fatal)(v);
+}
