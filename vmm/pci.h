@@ -71,6 +71,7 @@ struct pci_bus {
 	struct vault_section *section;
 	struct pci_bus_state state;
 	uint64_t window64;
+	const struct hv_exit *current; /* the exit being answered, NULL outside of one */
 	struct pci_function *functions[PCI_SLOTS]; /* function 0 of each slot */
 	pthread_mutex_t intx_lock;                 /* taken inside a function's own lock */
 	uint32_t intx_high; /* intx_lock: bit pin - LAYOUT_INTX_FIRST, as hyp was told */
