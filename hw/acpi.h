@@ -114,6 +114,38 @@ KEEL_ASSERT_OFFSET(struct acpi_fadt, x_dsdt, 140);
 KEEL_ASSERT_OFFSET(struct acpi_fadt, x_pm_tmr_blk, 208);
 #define ACPI_FADT_RESET_REG_SUP (1u << 10)
 #define ACPI_FADT_TMR_VAL_EXT   (1u << 8) /* the PM timer has 32 bits, else 24 */
+#define ACPI_FADT_WBINVD        (1u << 0)
+#define ACPI_FADT_PROC_C1       (1u << 2)
+#define ACPI_FADT_SLP_BUTTON    (1u << 5) /* no fixed sleep button */
+#define ACPI_FADT_FIX_RTC       (1u << 6) /* the RTC cannot wake */
+#define ACPI_BOOT_NO_VGA        (1u << 2) /* iapc_boot_arch, §5.2.9.3 */
+#define ACPI_BOOT_NO_ASPM       (1u << 4)
+
+struct acpi_facs { /* §5.2.10 */
+	char signature[4];
+	uint32_t length;
+	uint32_t hardware_signature;
+	uint32_t waking_vector;
+	uint32_t global_lock;
+	uint32_t flags;
+	uint64_t x_waking_vector;
+	uint8_t version;
+	uint8_t reserved0[3];
+	uint32_t ospm_flags;
+	uint8_t reserved1[24];
+} __attribute__((packed));
+KEEL_ASSERT_SIZE(struct acpi_facs, 64);
+KEEL_ASSERT_OFFSET(struct acpi_facs, x_waking_vector, 24);
+
+/* PM1 registers, §4.8.3.1 and §4.8.3.2. */
+#define ACPI_PM1_STATUS_TIMER          (1u << 0)
+#define ACPI_PM1_STATUS_GBL            (1u << 5)
+#define ACPI_PM1_STATUS_PWRBTN         (1u << 8)
+#define ACPI_PM1_STATUS_RTC            (1u << 10)
+#define ACPI_PM1_STATUS_WAKE           (1u << 15)
+#define ACPI_PM1_CONTROL_SCI_EN        (1u << 0)
+#define ACPI_PM1_CONTROL_SLP_TYP_SHIFT 10u
+#define ACPI_PM1_CONTROL_SLP_EN        (1u << 13)
 
 struct acpi_madt { /* §5.2.12 */
 	struct acpi_header header;
