@@ -11,7 +11,7 @@
 #define KEEL_VM_NAME_BYTES 64u /* with the terminating 0 */
 
 /*
- * Root's event page, one for the machine. hyp sets bit VM in vm_pending; if the word was 0 before,
+ * Root's event page, one for the machine. hyp sets bit (VM - 1) in vm_pending; if the word was 0 before,
  * it raises root's interrupt (vector 0 of the hyp PCI function). Root takes the word by exchange
  * with 0, then looks at each VM's keel_vm_shared. So no event is lost and a burst costs one
  * interrupt.
