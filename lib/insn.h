@@ -209,6 +209,13 @@ static inline enum insn_mode insn_mode_from_state(bool pe, bool vm86, bool lma, 
 	return (cs_attr & 0x400) ? INSN_MODE_32 : INSN_MODE_16;
 }
 
+/* The linear address to fetch instruction bytes from. */
+static inline uint64_t insn_fetch_address(const struct insn_regs *regs, enum insn_mode mode)
+{
+	return mode == INSN_MODE_64 ? regs->rip
+	                            : (regs->seg[INSN_CS].base + regs->rip) & 0xffffffffu;
+}
+
 /*
  * Decodes the instruction at bytes, of which len (any number; at most 15 are looked at) are there.
  * Returns INSN_OK, INSN_SHORT, INSN_LONG or INSN_BAD; *out is valid after INSN_OK only.

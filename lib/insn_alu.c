@@ -123,23 +123,3 @@ uint64_t alu_sign_extend(uint64_t value, unsigned int size)
 
 	return (uint64_t)((int64_t)(value << unused_bits) >> unused_bits);
 }
-
-void alu_insert_bytes(uint64_t value[2], unsigned int at, uint64_t data, unsigned int size)
-{
-	unsigned int shift = 8 * (at & 7);
-
-	data &= value_mask(size);
-	value[at >> 3] |= data << shift;
-	if (shift + 8 * size > 64)
-		value[(at >> 3) + 1] |= data >> (64 - shift);
-}
-
-uint64_t alu_extract_bytes(const uint64_t value[2], unsigned int at, unsigned int size)
-{
-	unsigned int shift = 8 * (at & 7);
-	uint64_t data = value[at >> 3] >> shift;
-
-	if (shift + 8 * size > 64)
-		data |= value[(at >> 3) + 1] << (64 - shift);
-	return data & value_mask(size);
-}

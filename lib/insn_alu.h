@@ -23,8 +23,3 @@ uint64_t alu_binary(unsigned int op, unsigned int size, uint64_t a, uint64_t b, 
 bool alu_condition(unsigned int opcode, uint64_t rflags);
 
 uint64_t alu_sign_extend(uint64_t value, unsigned int size);
-
-/* size (1 to 8) low bytes of data at byte offset at of value, which are 0 before. */
-void alu_insert_bytes(uint64_t value[2], unsigned int at, uint64_t data, unsigned int size);
-
-uint64_t alu_extract_bytes(const uint64_t value[2], unsigned int at, unsigned int size);

@@ -42,21 +42,14 @@ struct entry {
 	uint8_t op, dst, src, flags;
 };
 
+/* clang-format off */
 #define OP(name) INSN_OP_##name
-#define OTHER(...)                                                                                 \
-	{                                                                                          \
-		INSN_OP_OTHER, __VA_ARGS__                                                         \
-	}
-#define ALU(at, name)                                                                              \
-	[(at)] = {OP(name), E, G, B}, [(at) + 1] = {OP(name), E, G, 0},                            \
-	[(at) + 2] = {OP(name), G, E, B}, [(at) + 3] = {OP(name), G, E, 0},                        \
-	[(at) + 4] = {OP(name), A, I, B}, [(at) + 5] = {OP(name), A, I, 0}
-#define TWO(at, name, dst, src)                                                                    \
-	[(at)] = {OP(name), dst, src, B}, [(at) + 1] = {OP(name), dst, src, 0}
+#define OTHER(...) {INSN_OP_OTHER, __VA_ARGS__}
+#define TWO(at, name, dst, src) [(at)] = {OP(name), dst, src, B}, [(at) + 1] = {OP(name), dst, src, 0}
+#define ALU(at, name) TWO(at, name, E, G), TWO((at) + 2, name, G, E), TWO((at) + 4, name, A, I)
 
 enum group { G1, G1A, G3, G4, G5, G8, G9, G11, GROUPS };
 
-/* clang-format off */
 /* A member without operands has those of its parent. */
 static const struct entry groups[GROUPS][8] = {
 	[G1] = {{OP(ADD), N, N, 0}, {OP(OR), N, N, 0}, {OP(ADC), N, N, 0}, {OP(SBB), N, N, 0},
@@ -268,10 +261,9 @@ static struct entry take_opcode(struct cursor *c)
 
 static bool entry_has_modrm(struct entry e)
 {
-	static const uint32_t by_modrm = 1u << E | 1u << M | 1u << R | 1u << G | 1u << CR |
-	                                 1u << DR;
+	static const uint32_t by_modrm = 1u << E | 1u << M | 1u << R | 1u << G;
 
-	return (e.flags & (GRP | PFX)) || (by_modrm >> e.dst & 1) || (by_modrm >> e.src & 1);
+	return (e.flags & (GRP | PFX)) || ((by_modrm >> e.dst | by_modrm >> e.src) & 1);
 }
 
 /* Settles groups and prefixed opcodes; *mem_size is what the latter say. */

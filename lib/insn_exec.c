@@ -4,6 +4,7 @@
 #include "lib/insn.h"
 
 #include "lib/insn_alu.h"
+#include "lib/string.h"
 
 #define VECTOR_SS 12
 #define VECTOR_GP 13
@@ -13,7 +14,6 @@
 #define REG_RDX 2
 #define REG_RBX 3
 #define REG_RSP 4
-#define REG_RBP 5
 #define REG_RSI 6
 #define REG_RDI 7
 
@@ -141,9 +141,8 @@ static bool locate_operand(const struct insn *insn, const struct insn_operand *o
 	switch (o->kind) {
 	case INSN_OPERAND_MEM:
 		*seg = insn->seg;
-		*offset = (insn_effective_address(insn, regs) +
-		                  bit_string_displacement(insn, regs)) &
-		          mask;
+		*offset = insn_effective_address(insn, regs);
+		*offset = (*offset + bit_string_displacement(insn, regs)) & mask;
 		return true;
 	case INSN_OPERAND_SRC_STR:
 		*seg = insn->seg;
@@ -248,10 +247,7 @@ static void get_operand(const struct insn_step *step, const struct insn_operand 
 		break;
 	case INSN_OPERAND_IMM: value[0] = step->insn.imm; break;
 	case INSN_OPERAND_XMM:
-	case INSN_OPERAND_XMM_LOW:
-		value[1] = regs->xmm[o->reg & 15][1];
-		value[0] = regs->xmm[o->reg & 15][0];
-		break;
+	case INSN_OPERAND_XMM_LOW: memcpy(value, regs->xmm[o->reg & 15], 16); break;
 	case INSN_OPERAND_XMM_HIGH: value[0] = regs->xmm[o->reg & 15][1]; break;
 	default:
 		for (unsigned int i = 0; i < step->pieces; i++) {
@@ -259,7 +255,7 @@ static void get_operand(const struct insn_step *step, const struct insn_operand 
 
 			if (p->is_dst != (o == &step->insn.dst))
 				continue;
-			alu_insert_bytes(value, at, p->data, p->size);
+			memcpy((uint8_t *)value + at, &p->data, p->size);
 			at += p->size;
 		}
 	}
@@ -289,10 +285,8 @@ static void put_xmm(struct insn_step *step, const struct insn_regs *regs,
         const struct insn_operand *o, const uint64_t value[2])
 {
 	step->xmm_reg = o->reg & 15;
-	step->xmm[0] = o->kind == INSN_OPERAND_XMM_HIGH ? regs->xmm[o->reg & 15][0] : value[0];
-	step->xmm[1] = o->kind == INSN_OPERAND_XMM_LOW    ? regs->xmm[o->reg & 15][1]
-	               : o->kind == INSN_OPERAND_XMM_HIGH ? value[0]
-	                                                  : value[1];
+	memcpy(step->xmm, o->kind == INSN_OPERAND_XMM ? value : regs->xmm[step->xmm_reg], 16);
+	step->xmm[o->kind == INSN_OPERAND_XMM_HIGH] = value[0];
 }
 
 static void put_operand(struct insn_step *step, const struct insn_operand *o,
@@ -313,7 +307,8 @@ static void put_operand(struct insn_step *step, const struct insn_operand *o,
 
 		if (p->is_dst != (o == &step->insn.dst))
 			continue;
-		p->data = alu_extract_bytes(value, at, p->size);
+		p->data = 0;
+		memcpy(&p->data, (const uint8_t *)value + at, p->size);
 		at += p->size;
 	}
 }
@@ -364,14 +359,11 @@ static void compute_cmpxchg8b(
 static void put_stack_pointer(struct insn_step *step, const struct insn_regs *regs)
 {
 	const struct insn *insn = &step->insn;
-	uint64_t sp = regs->gpr[REG_RSP];
+	uint64_t size = insn->dst.size, sp = regs->gpr[REG_RSP];
 
-	if (insn->op == INSN_OP_PUSH)
-		put_register(
-		        step, regs, REG_RSP, stack_address_size(insn, regs), sp - insn->dst.size);
-	if (insn->op == INSN_OP_POP)
-		put_register(
-		        step, regs, REG_RSP, stack_address_size(insn, regs), sp + insn->src.size);
+	if (insn->op == INSN_OP_PUSH || insn->op == INSN_OP_POP)
+		put_register(step, regs, REG_RSP, stack_address_size(insn, regs),
+		        insn->op == INSN_OP_PUSH ? sp - size : sp + size);
 }
 
 /* Counters of a string instruction, and whether another iteration follows (APM 24594 §1.2.6). */
@@ -420,15 +412,13 @@ static void compute_operation(struct insn_step *step, const struct insn_regs *re
 		result[0] = alu_condition(insn->opcode, regs->rflags) ? b[0] : a[0];
 		break;
 	case INSN_OP_SETCC: result[0] = alu_condition(insn->opcode, regs->rflags); break;
-	case INSN_OP_CMPS: alu_binary(INSN_OP_CMP, size, a[0], b[0], &step->rflags); return;
+	case INSN_OP_CMPS:
 	case INSN_OP_SCAS: alu_binary(INSN_OP_CMP, size, a[0], b[0], &step->rflags); return;
 	default:
-		if (insn->op >= INSN_OP_MOV) {
-			result[0] = b[0];
-			result[1] = b[1];
-		} else {
+		if (insn->op >= INSN_OP_MOV)
+			memcpy(result, b, 16);
+		else
 			result[0] = alu_binary(insn->op, size, a[0], b[0], &step->rflags);
-		}
 	}
 	if (traits[insn->op] & WRITES_DST)
 		put_operand(step, &insn->dst, regs, result);
@@ -444,8 +434,7 @@ static void compute(struct insn_step *step, const struct insn_regs *regs)
 		if (traits[step->insn.op] & STRING)
 			advance_string(step, regs);
 	}
-	/* Between iterations a CPU sets RF, so that a breakpoint here is taken once (APM 24593
-	 * §3.1.6). */
+	/* As a CPU does, so that a breakpoint here is taken once (APM 24593 §3.1.6). */
 	if (step->again)
 		step->rflags |= RFLAGS_RF;
 	step->rip = step->again ? regs->rip
@@ -478,10 +467,8 @@ void insn_commit(struct insn_step *step, struct insn_regs *regs)
 {
 	for (unsigned int i = 0; i < step->results; i++)
 		regs->gpr[step->out_reg[i]] = step->out_value[i];
-	if (step->xmm_reg != INSN_REG_NONE) {
-		regs->xmm[step->xmm_reg][0] = step->xmm[0];
-		regs->xmm[step->xmm_reg][1] = step->xmm[1];
-	}
+	if (step->xmm_reg != INSN_REG_NONE)
+		memcpy(regs->xmm[step->xmm_reg], step->xmm, 16);
 	regs->rflags = step->rflags;
 	regs->rip = step->rip;
 }
