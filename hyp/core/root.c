@@ -110,6 +110,7 @@ static void make_vcpu(struct vcpu *v, unsigned index)
 	for (size_t i = 0; i < sizeof(msrs_read_write) / sizeof(msrs_read_write[0]); i++)
 		cpu_trap_msr(v->cpu_state, msrs_read_write[i], true, true);
 	cpu_trap_msr(v->cpu_state, MSR_X2APIC_BASE + APIC_REG_ICR, false, true);
+	cpu_trap_msr(v->cpu_state, MSR_X2APIC_BASE + APIC_REG_SVR, false, true);
 	cpu->root = v;
 }
 

@@ -78,13 +78,24 @@ static void timer_hardware(struct root_vcpu *r, uint64_t deadline, uint8_t vecto
 	r->armed_vector = vector;
 }
 
-/* The hardware, armed with root's vector, has run out: root has its interrupt from there. */
-static bool fired_for_root(const struct root_vcpu *r)
+/* Root's timer interrupt is on its way already: pending or in service in the APIC, or acknowledged
+ * by hyp on root's behalf. */
+static bool timer_is_pending(const struct root_vcpu *r)
 {
-	return r->armed && r->armed_tsc != NEVER && r->armed_vector != HYP_TIMER_VECTOR &&
-	       r->armed_tsc == r->deadline_tsc && apic_timer_expired();
+	uint32_t vector = r->lvt_timer & APIC_LVT_VECTOR_MASK;
+	uint32_t bit = 1u << (vector % 32);
+
+	return ((apic_read(APIC_REG_IRR + vector / 32) | apic_read(APIC_REG_ISR + vector / 32)) &
+	               bit) ||
+	       (percpu()->pending_for_root[vector / 64] >> (vector % 64)) & 1;
 }
 
+/*
+ * The deadline has passed. Where the hardware was armed with root's vector it may have sent it, or
+ * be just about to: its count says 0 a moment before the interrupt is raised. Arming it anew would
+ * lose the interrupt in that moment, so unless it can be seen hyp sends the vector itself. At worst
+ * root gets it twice, which a timer's handler bears.
+ */
 void root_timer_check(void)
 {
 	struct root_vcpu *r = root_this();
@@ -92,16 +103,16 @@ void root_timer_check(void)
 
 	if (now < r->deadline_tsc)
 		return;
-	if (fired_for_root(r))
-		r->armed = false;
-	else if (!masked(r))
+	if (!masked(r) && !timer_is_pending(r))
 		apic_icr_write(APIC_ICR_SELF | (r->lvt_timer & APIC_LVT_VECTOR_MASK));
+	if (r->armed_vector != HYP_TIMER_VECTOR)
+		r->armed = false;
 	timer_advance(r, now);
 }
 
 static void timer_program(struct root_vcpu *r)
 {
-	uint64_t root_deadline = masked(r) ? NEVER : r->deadline_tsc;
+	uint64_t root_deadline;
 
 	root_timer_check();
 	root_deadline = masked(r) ? NEVER : r->deadline_tsc;
@@ -134,11 +145,11 @@ static bool destination_matches(const struct vcpu *target, uint64_t icr)
 	uint32_t dest = (uint32_t)(icr >> 32);
 
 	if (icr & APIC_ICR_LOGICAL) {
-		if (apic_is_x2apic)
+		if (percpu()->x2apic)
 			return (dest >> 16) == (id >> 4) && ((dest >> (id & 15)) & 1);
 		return (target->root->ldr >> 24) & dest;
 	}
-	return dest == (apic_is_x2apic ? 0xffffffffu : 0xffu) || dest == id;
+	return dest == (percpu()->x2apic ? 0xffffffffu : 0xffu) || dest == id;
 }
 
 static bool message_is_for(const struct vcpu *target, uint64_t icr)
@@ -227,18 +238,6 @@ static void lvt_write(struct root_vcpu *r, uint32_t value)
 	timer_program(r);
 }
 
-bool root_apic_traps(uint32_t reg, bool write)
-{
-	switch (reg) {
-	case APIC_REG_LVT_TIMER:
-	case APIC_REG_TIMER_INITIAL:
-	case APIC_REG_TIMER_DIVIDE: return true;
-	case APIC_REG_TIMER_CURRENT: return !write;
-	case APIC_REG_ICR: return write;
-	default: return false;
-	}
-}
-
 bool root_apic_read(struct vcpu *v, uint32_t reg, uint64_t *value)
 {
 	struct root_vcpu *r = v->root;
@@ -265,10 +264,12 @@ bool root_apic_write(struct vcpu *v, uint32_t reg, uint64_t value)
 	case APIC_REG_TIMER_CURRENT: return true;
 	case APIC_REG_TIMER_DIVIDE: r->divide = (uint32_t)value & 0xb; return true;
 	case APIC_REG_ICR:
-		if (!apic_is_x2apic)
+		if (!percpu()->x2apic)
 			value = (value & 0xffffffffu) | ((uint64_t)(r->icr_high >> 24) << 32);
 		icr_write(value);
 		return true;
+	/* An offline CPU of root's turns its APIC off; hyp's timer still needs it there. */
+	case APIC_REG_SVR: apic_write(APIC_REG_SVR, (uint32_t)value | APIC_SVR_ENABLE); return true;
 	case APIC_REG_ICR_HIGH: r->icr_high = (uint32_t)value; return false;
 	case APIC_REG_LDR: r->ldr = (uint32_t)value; return false;
 	default: return false;

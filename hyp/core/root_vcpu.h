@@ -42,7 +42,6 @@ struct root_vcpu *root_this(void); /* of this CPU */
  * hardware. */
 bool root_apic_read(struct vcpu *v, uint32_t reg, uint64_t *value);
 bool root_apic_write(struct vcpu *v, uint32_t reg, uint64_t value);
-bool root_apic_traps(uint32_t reg, bool write);
 uint64_t root_tsc_deadline_read(struct vcpu *v);
 void root_tsc_deadline_write(struct vcpu *v, uint64_t value);
 void root_apic_init(struct root_vcpu *r);

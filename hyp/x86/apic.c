@@ -169,8 +169,3 @@ void apic_timer_stop(void)
 	if (!has_deadline)
 		apic_write(APIC_REG_TIMER_INITIAL, 0);
 }
-
-bool apic_timer_expired(void)
-{
-	return has_deadline ? msr_read(MSR_TSC_DEADLINE) == 0 : apic_read(APIC_REG_TIMER_CURRENT) == 0;
-}

@@ -85,7 +85,6 @@ void apic_eoi(void);
  * CPU has it, else the count, rounded up). */
 void apic_timer_arm(uint64_t deadline_tsc, uint8_t vector);
 void apic_timer_stop(void);
-bool apic_timer_expired(void); /* what apic_timer_arm set has run out. Needs: armed and not stopped since */
 extern uint64_t apic_timer_hz; /* undivided count rate */
 /* Sends an NMI to that CPU after setting its kick_pending; nothing is sent if one was pending
  * already. Any CPU, any time. */
