@@ -36,8 +36,12 @@ struct boot_info {
 	/* The firmware's map, sorted, without overlaps; hyp's own memory is still RAM in it. */
 	struct boot_range ranges[BOOT_MAX_RANGES];
 	unsigned range_count;
-	struct boot_module modules[BOOT_MAX_MODULES]; /* 0: root's bzImage (its command line is
-	                                                 root's), 1: root's initramfs */
+	/*
+	 * 0: root's bzImage (its command line is root's), 1: root's initramfs. They were moved
+	 * directly below hyp, and are still RAM in the map: who keeps them for a later root
+	 * reserves them.
+	 */
+	struct boot_module modules[BOOT_MAX_MODULES];
 	unsigned module_count;
 	uint64_t rsdp;      /* HPA of the ACPI RSDP, 0: not known */
 	bool uefi;          /* booted through UEFI firmware */

@@ -59,12 +59,20 @@ static void enter(void)
 	log_break_lock();
 }
 
+/* A word that points behind a call instruction: E8 with 32 bits, or FF /2 of 2, 3 or 6 bytes. */
 static bool is_return_address(uint64_t v)
 {
-	return v > (uintptr_t)image_start && v < (uintptr_t)image_text_end;
+	const uint8_t *at = (const uint8_t *)(uintptr_t)v;
+
+	if (v < (uintptr_t)image_start + 8 || v >= (uintptr_t)image_text_end)
+		return false;
+	return at[-5] == 0xe8 || (at[-2] == 0xff && (at[-1] & 0x38) == 0x10) ||
+	       (at[-3] == 0xff && (at[-2] & 0x38) == 0x10) ||
+	       (at[-6] == 0xff && (at[-5] & 0x38) == 0x10);
 }
 
-/* No frame pointers: every word on the stack that points into the code, in order. */
+/* No frame pointers: every word on the stack that looks like a return address, in order; some may
+ * be of calls that have ended. */
 static void print_calls(uint64_t sp)
 {
 	const uint64_t *word = (const uint64_t *)(sp & ~7ull);
