@@ -226,15 +226,21 @@ void root_map_pool(hpa_t start, uint64_t bytes, bool visible)
 		root_flush_all();
 }
 
+/* An MSI as a device of root's would send it (SDM vol 3 §11.11): address bits 19:12 are the
+ * destination, data the vector. */
+void root_send_msi(uint64_t address, uint32_t data)
+{
+	apic_icr_write((((address >> 12) & 0xff) << 32) | (address & 4 ? APIC_ICR_LOGICAL : 0) |
+	               (data & 0xff));
+}
+
 void root_raise_event(void)
 {
 	uint64_t address;
 	uint32_t data;
 
-	if (!root_pci_event(&address, &data))
-		return;
-	apic_icr_write((((address >> 12) & 0xff) << 32) | (address & 4 ? APIC_ICR_LOGICAL : 0) |
-	               (data & 0xff));
+	if (root_pci_event(&address, &data))
+		root_send_msi(address, data);
 }
 
 void root_notify_vm(uint32_t vm_id)

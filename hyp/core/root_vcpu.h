@@ -59,5 +59,7 @@ enum insn_mode root_insn_mode(const struct vcpu *v, const struct cpu_mode *mode)
 void root_pci_init(struct vcpu *vcpus, unsigned count);
 bool root_pci_port(uint16_t port, unsigned size, bool write, uint32_t *value);
 bool root_pci_ecam(uint64_t gpa, unsigned size, bool write, uint64_t *value);
-/* The message that raises root's event interrupt; false: root has not enabled it yet. */
+void root_send_msi(uint64_t address, uint32_t data);
+/* The message that raises root's event interrupt; false: it cannot be sent now and is kept pending.
+ */
 bool root_pci_event(uint64_t *address, uint32_t *data);
