@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A disk as its owner sees it: opened, described to the guest, its queues started and stopped. */
+#include "engine/blk.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/blk_impl.h"
+
+/* A queue's thread has no large locals and calls nothing that has. */
+#define STACK_BYTES (128u << 10)
+
+/* ---- the disk -------------------------------------------------------------------------------- */
+
+static uint64_t sectors_of(const struct blk_file *file, uint64_t size_bytes)
+{
+	return size_bytes / file->block_bytes * (file->block_bytes / VIRTIO_BLK_SECTOR_BYTES);
+}
+
+static int config_check(const struct blk_config *config, char *error, size_t error_bytes)
+{
+	const char *what = NULL;
+
+	if (!config->queue_count || config->queue_count > BLK_QUEUE_MAX)
+		what = "number of queues";
+	else if (config->block_bytes && config->block_bytes != 512 && config->block_bytes != 4096)
+		what = "block size (512 or 4096)";
+	else if (config->serial && strlen(config->serial) > VIRTIO_BLK_ID_BYTES)
+		what = "serial number (at most 20 bytes)";
+	if (!what)
+		return 0;
+	snprintf(error, error_bytes, "disk %s: bad %s", config->path, what);
+	return -EINVAL;
+}
+
+static int disk_build(struct blk *blk)
+{
+	blk->path = strdup(blk->config.path);
+	blk->queues = calloc(blk->config.queue_count, sizeof(*blk->queues));
+	blk->zeroes = mmap(NULL, BLK_ZERO_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (blk->zeroes == MAP_FAILED)
+		blk->zeroes = NULL;
+	if (!blk->path || !blk->queues || !blk->zeroes)
+		return -ENOMEM;
+	blk->config.path = blk->path;
+	if (blk->config.serial)
+		memcpy(blk->serial, blk->config.serial, strlen(blk->config.serial));
+	blk->config.serial = NULL;
+	for (unsigned i = 0; i < blk->config.queue_count; i++) {
+		blk->queues[i].blk = blk;
+		blk->queues[i].index = i;
+	}
+	return 0;
+}
+
+int blk_open(struct blk **out, const struct blk_config *config, char *error, size_t error_bytes)
+{
+	int rc = config_check(config, error, error_bytes);
+	struct blk *blk;
+
+	*out = NULL;
+	if (rc)
+		return rc;
+	blk = calloc(1, sizeof(*blk));
+	if (!blk)
+		return -ENOMEM;
+	blk->config = *config;
+	blk->file.fd = blk->file.paged_fd = -1;
+	rc = disk_build(blk);
+	if (rc)
+		snprintf(error, error_bytes, "disk %s: %s", config->path, strerror(-rc));
+	else
+		rc = blk_file_open(&blk->file, config, error, error_bytes);
+	if (rc) {
+		blk_close(blk);
+		return rc;
+	}
+	atomic_store(&blk->sectors, sectors_of(&blk->file, blk->file.size_bytes));
+	atomic_store(&blk->writeback, true);
+	*out = blk;
+	return 0;
+}
+
+void blk_close(struct blk *blk)
+{
+	if (!blk)
+		return;
+	blk_file_close(&blk->file);
+	if (blk->zeroes)
+		munmap(blk->zeroes, BLK_ZERO_BYTES);
+	free(blk->queues);
+	free(blk->path);
+	free(blk);
+}
+
+/* ---- what the guest is told ------------------------------------------------------------------ */
+
+uint64_t blk_features(const struct blk *blk)
+{
+	uint64_t features = VIRTIO_BIT(VIRTIO_F_INDIRECT_DESC) | VIRTIO_BIT(VIRTIO_F_EVENT_IDX) |
+	                    VIRTIO_BIT(VIRTIO_BLK_F_SEG_MAX) | VIRTIO_BIT(VIRTIO_BLK_F_BLK_SIZE) |
+	                    VIRTIO_BIT(VIRTIO_BLK_F_TOPOLOGY) | VIRTIO_BIT(VIRTIO_BLK_F_FLUSH) |
+	                    VIRTIO_BIT(VIRTIO_BLK_F_CONFIG_WCE);
+
+	if (blk->config.queue_count > 1)
+		features |= VIRTIO_BIT(VIRTIO_BLK_F_MQ);
+	if (blk->config.read_only)
+		features |= VIRTIO_BIT(VIRTIO_BLK_F_RO);
+	else
+		features |= VIRTIO_BIT(VIRTIO_BLK_F_DISCARD) |
+		            VIRTIO_BIT(VIRTIO_BLK_F_WRITE_ZEROES);
+	return features;
+}
+
+void blk_config_space(const struct blk *blk, struct virtio_blk_config *out)
+{
+	const struct blk_file *file = &blk->file;
+	uint32_t align = file->physical_bytes > 4096 ? file->physical_bytes : 4096;
+
+	memset(out, 0, sizeof(*out));
+	out->capacity = atomic_load_explicit(&blk->sectors, memory_order_relaxed);
+	out->seg_max = BLK_SEG_MAX;
+	out->blk_size = file->block_bytes;
+	out->physical_block_exp = (uint8_t)__builtin_ctz(file->physical_bytes / file->block_bytes);
+	out->min_io_size = 1;
+	out->writeback = atomic_load_explicit(&blk->writeback, memory_order_relaxed);
+	out->num_queues = (uint16_t)blk->config.queue_count;
+	if (blk->config.read_only)
+		return;
+	out->max_discard_sectors = BLK_DISCARD_SECTORS;
+	out->max_discard_seg = BLK_RANGE_MAX;
+	out->discard_sector_alignment = align / VIRTIO_BLK_SECTOR_BYTES;
+	out->max_write_zeroes_sectors = BLK_ZERO_SECTORS;
+	out->max_write_zeroes_seg = BLK_RANGE_MAX;
+	out->write_zeroes_may_unmap = 1;
+}
+
+void blk_set_writeback(struct blk *blk, bool writeback)
+{
+	atomic_store_explicit(&blk->writeback, writeback, memory_order_relaxed);
+}
+
+bool blk_refresh(struct blk *blk)
+{
+	int64_t size = blk_file_size(&blk->file);
+	uint64_t sectors;
+
+	if (size < 0)
+		return false;
+	sectors = sectors_of(&blk->file, (uint64_t)size);
+	return atomic_exchange(&blk->sectors, sectors) != sectors;
+}
+
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+static void queue_release(struct blk_queue *q)
+{
+	if (q->stop_fd >= 0)
+		close(q->stop_fd);
+	q->stop_fd = -1;
+	free(q->reqs);
+	q->reqs = NULL;
+}
+
+/* All but the counters, which live as long as the disk. */
+static int queue_prepare(struct blk_queue *q, const struct engine_queue *queue)
+{
+	struct blk_stats stats = q->stats;
+	struct blk *blk = q->blk;
+	int rc;
+
+	memset(q, 0, sizeof(*q));
+	q->blk = blk;
+	q->index = queue->index;
+	q->stats = stats;
+	q->kick_fd = queue->kick_fd;
+	q->stop_fd = -1;
+	q->features = queue->ring.features;
+	q->watch_score = 1;
+	q->bounce_free = (1u << BLK_BOUNCE_BUFFERS) - 1;
+	q->bounce_last = &q->bounce_first;
+	rc = vring_attach(&q->vr, &queue->ring);
+	if (rc)
+		return rc;
+	q->reqs = calloc(q->vr.size, sizeof(*q->reqs));
+	if (!q->reqs)
+		return -ENOMEM;
+	q->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return q->stop_fd < 0 ? -errno : 0;
+}
+
+/* Signals go to the owner's threads. */
+static int thread_create(struct blk_queue *q)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	char name[16];
+	int rc;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&q->thread, &attr, blk_queue_main, q);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (rc)
+		return -rc;
+	snprintf(name, sizeof(name), "disk-q%u", q->index);
+	pthread_setname_np(q->thread, name);
+	return 0;
+}
+
+static int thread_await_start(struct blk_queue *q)
+{
+	int rc;
+
+	pthread_mutex_lock(&q->lock);
+	while (!q->started)
+		pthread_cond_wait(&q->started_cond, &q->lock);
+	rc = q->start_error;
+	pthread_mutex_unlock(&q->lock);
+	return rc;
+}
+
+int blk_queue_start(struct blk *blk, const struct engine_queue *queue)
+{
+	struct blk_queue *q;
+	int rc;
+
+	if (queue->index >= blk->config.queue_count)
+		return -EINVAL;
+	q = &blk->queues[queue->index];
+	if (q->running)
+		return -EBUSY;
+	rc = queue_prepare(q, queue);
+	if (!rc) {
+		pthread_mutex_init(&q->lock, NULL);
+		pthread_cond_init(&q->started_cond, NULL);
+		rc = thread_create(q);
+	}
+	if (!rc) {
+		rc = thread_await_start(q);
+		if (rc)
+			pthread_join(q->thread, NULL);
+	}
+	if (rc)
+		queue_release(q);
+	q->running = !rc;
+	return rc;
+}
+
+int blk_queue_stop(struct blk *blk, unsigned index, unsigned timeout_ms)
+{
+	struct blk_queue *q;
+	struct timespec end;
+	uint64_t one = 1;
+
+	if (index >= blk->config.queue_count || !blk->queues[index].running)
+		return 0;
+	q = &blk->queues[index];
+	if (write(q->stop_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		return -errno;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += (time_t)(timeout_ms / 1000);
+	end.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+	if (end.tv_nsec >= 1000000000) {
+		end.tv_sec++;
+		end.tv_nsec -= 1000000000;
+	}
+	if (pthread_clockjoin_np(q->thread, NULL, CLOCK_MONOTONIC, &end))
+		return -ETIMEDOUT;
+	q->running = false;
+	queue_release(q);
+	return 0;
+}
+
+/* ---- counters -------------------------------------------------------------------------------- */
+
+void blk_stats_read(const struct blk *blk, struct blk_stats *out)
+{
+	uint64_t *sum = (uint64_t *)out;
+
+	_Static_assert(sizeof(*out) % sizeof(*sum) == 0, "only counters");
+	memset(out, 0, sizeof(*out));
+	for (unsigned i = 0; i < blk->config.queue_count; i++) {
+		const uint64_t *from = (const uint64_t *)&blk->queues[i].stats;
+
+		for (unsigned k = 0; k < sizeof(*out) / sizeof(*sum); k++)
+			sum[k] += __atomic_load_n(&from[k], __ATOMIC_RELAXED);
+	}
+}

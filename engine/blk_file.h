@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The storage under a disk: opened, locked, and asked for its sizes and alignments. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/blk.h"
+
+struct blk_file {
+	int fd;       /* direct, where the storage can */
+	int paged_fd; /* the same through the page cache, for what is not aligned; -1 if fd is that
+	               */
+	bool is_device;
+	bool direct;
+	uint32_t offset_align; /* of direct I/O, in the file and of lengths */
+	uint32_t memory_align; /* of direct I/O, in memory */
+	uint32_t block_bytes;  /* what the guest is told */
+	uint32_t physical_bytes;
+	uint64_t size_bytes;
+};
+
+/* As blk_open. On failure nothing is left open or locked. */
+int blk_file_open(
+        struct blk_file *file, const struct blk_config *config, char *error, size_t error_bytes);
+/* Drops the locks at once, whatever still refers to the descriptions. Needs: nothing in flight. */
+void blk_file_close(struct blk_file *file);
+/* The size now, in bytes; negative errno on failure. */
+int64_t blk_file_size(const struct blk_file *file);

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the block engine's own files share: a disk, its queues, and the steps of a request. */
+#pragma once
+
+#include <liburing.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/blk_file.h"
+#include "engine/blk_req.h"
+
+#define BLK_BOUNCE_BYTES   65536u
+#define BLK_BOUNCE_BUFFERS 4u
+#define BLK_FIXED_MAX      64u
+#define BLK_NS_PER_SECOND  1000000000ull
+
+/* Indices of the ring's registered files. */
+enum { BLK_FILE_MAIN, BLK_FILE_PAGED, BLK_FILES };
+
+/* user_data of the polls; requests have their address. */
+#define BLK_TAG_KICK 1u
+#define BLK_TAG_STOP 2u
+
+/*
+ * Fields are the queue's thread's own once it runs, but for
+ *   [c] counters: written by the thread, read by anyone; relaxed
+ *   [s] start and stop: under lock
+ */
+struct blk_queue {
+	struct blk *blk;
+	unsigned index;
+	bool running; /* the owner's: there is a thread to join */
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t started_cond;
+	bool started;    /* [s] */
+	int start_error; /* [s] */
+	int kick_fd;
+	int stop_fd;
+	bool stopping;
+	bool told_broken;
+	bool fixed_files;
+	bool rearm_kick;
+	bool rearm_stop;
+	uint64_t features;
+	struct vring vr;
+	struct io_uring ring;
+	struct blk_req *reqs; /* by head */
+	unsigned in_flight;
+	uint64_t now_ns;
+	uint64_t watch_until_ns;
+	unsigned watch_score; /* 0: watches were in vain lately */
+	unsigned watch_skips;
+	uint64_t log_next_ns;
+	unsigned log_dropped;
+	uint8_t *bounce[BLK_BOUNCE_BUFFERS];
+	unsigned bounce_free; /* a bit for each that is free */
+	struct blk_req *bounce_first, **bounce_last;
+	unsigned fixed_count;
+	struct iovec fixed[BLK_FIXED_MAX];
+	struct blk_stats stats; /* [c] */
+};
+
+struct blk {
+	struct blk_config config;
+	char *path;
+	char serial[VIRTIO_BLK_ID_BYTES];
+	struct blk_file file;
+	uint8_t *zeroes; /* BLK_ZERO_BYTES of the zero page */
+	_Atomic uint64_t sectors;
+	atomic_bool writeback;
+	atomic_bool no_punch; /* the storage said once that it cannot */
+	atomic_bool no_zero_range;
+	struct blk_queue *queues; /* config.queue_count */
+};
+
+#define BLK_ZERO_BYTES (256u << 10)
+
+static inline void blk_count(uint64_t *counter, uint64_t by)
+{
+	__atomic_store_n(counter, *counter + by, __ATOMIC_RELAXED);
+}
+
+/* blk_queue.c */
+void *blk_queue_main(void *queue);
+/* A submission entry; hands what is prepared to the kernel if the ring is full. */
+struct io_uring_sqe *blk_queue_sqe(struct blk_queue *q);
+/* Answers a request: status byte, used entry, counters. It is published later. */
+void blk_queue_finish(struct blk_queue *q, struct blk_req *req, uint8_t result);
+/* A line for the operator about a failed request, at most one a second. */
+void blk_queue_complain(struct blk_queue *q, const struct blk_req *req, int error);
+
+/* blk_io.c: a request is a sequence of system requests, one at a time. */
+/* Prepares the next one, or finishes the request, or puts it in wait for a bounce buffer. */
+void blk_io_start(struct blk_queue *q, struct blk_req *req);
+/* The result of the one prepared; goes on with the next. */
+void blk_io_complete(struct blk_queue *q, struct blk_req *req, int result);
+void blk_io_free(struct blk_queue *q);

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a disk request becomes for the kernel: which file, which buffers, in how many pieces. */
+#include "engine/blk_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+
+#include "engine/iov.h"
+
+/* blk_req.step: what the system request under way is. */
+enum { STEP_PLAIN, STEP_BOUNCED, STEP_SYNC };
+/* blk_req.method: how the present range of a ZERO is done; falls to the next if it is refused. */
+enum { ZERO_PUNCH, ZERO_RANGE, ZERO_WRITE };
+
+#define RETRIES_MAX 16u
+
+/* Without VIRTIO_BLK_F_FLUSH a write is stable when it is answered; so it is if the driver turned
+ * the cache to write-through (virtio 1.2 §5.2.6.2). */
+static bool is_write_through(const struct blk_queue *q)
+{
+	return !(q->features & VIRTIO_BIT(VIRTIO_BLK_F_FLUSH)) ||
+	       !atomic_load_explicit(&q->blk->writeback, memory_order_relaxed);
+}
+
+static void sqe_finish(struct blk_queue *q, struct io_uring_sqe *sqe, struct blk_req *req, int file)
+{
+	if (q->fixed_files) {
+		sqe->fd = file;
+		sqe->flags |= IOSQE_FIXED_FILE;
+	} else {
+		sqe->fd = file == BLK_FILE_MAIN ? q->blk->file.fd : q->blk->file.paged_fd;
+	}
+	io_uring_sqe_set_data(sqe, req);
+}
+
+/* ---- reads and writes ------------------------------------------------------------------------ */
+
+static bool iov_is_aligned(const struct blk_file *file, const struct iovec *iov, unsigned count)
+{
+	uintptr_t bases = 0, lengths = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		bases |= (uintptr_t)iov[i].iov_base;
+		lengths |= iov[i].iov_len;
+	}
+	return !(bases % file->memory_align) && !(lengths % file->offset_align);
+}
+
+/* The registered buffer that holds the range whole, or -1. */
+static int fixed_find(const struct blk_queue *q, const struct iovec *iov)
+{
+	uintptr_t at = (uintptr_t)iov->iov_base;
+
+	for (unsigned i = 0; i < q->fixed_count; i++) {
+		uintptr_t base = (uintptr_t)q->fixed[i].iov_base;
+
+		if (at >= base && at - base <= q->fixed[i].iov_len &&
+		        iov->iov_len <= q->fixed[i].iov_len - (at - base))
+			return (int)i;
+	}
+	return -1;
+}
+
+static void rw_prepare(struct blk_queue *q, struct blk_req *req, int file)
+{
+	struct io_uring_sqe *sqe = blk_queue_sqe(q);
+	unsigned count = req->iov_count < IOV_MAX ? req->iov_count : IOV_MAX;
+	unsigned bytes = req->iov->iov_len < INT_MAX ? (unsigned)req->iov->iov_len : INT_MAX;
+	uint64_t at = req->offset + req->done;
+	bool write = req->op == BLK_WRITE;
+	int fixed = count == 1 ? fixed_find(q, req->iov) : -1;
+
+	if (fixed >= 0 && write)
+		io_uring_prep_write_fixed(sqe, 0, req->iov->iov_base, bytes, at, fixed);
+	else if (fixed >= 0)
+		io_uring_prep_read_fixed(sqe, 0, req->iov->iov_base, bytes, at, fixed);
+	else if (write)
+		io_uring_prep_writev(sqe, 0, req->iov, count, at);
+	else
+		io_uring_prep_readv(sqe, 0, req->iov, count, at);
+	/* What is written through the page cache beside direct I/O never lingers there. */
+	if (write && (is_write_through(q) || file == BLK_FILE_PAGED))
+		sqe->rw_flags = RWF_DSYNC;
+	req->step = STEP_PLAIN;
+	sqe_finish(q, sqe, req, file);
+}
+
+/* Needs: one is free. NULL: no memory. */
+static uint8_t *bounce_take(struct blk_queue *q)
+{
+	unsigned i = (unsigned)__builtin_ctz(q->bounce_free);
+	void *memory;
+
+	if (!q->bounce[i]) {
+		if (posix_memalign(&memory, 4096, BLK_BOUNCE_BYTES))
+			return NULL;
+		q->bounce[i] = memory;
+	}
+	q->bounce_free &= ~(1u << i);
+	return q->bounce[i];
+}
+
+static void bounce_give(struct blk_queue *q, uint8_t *bounce)
+{
+	for (unsigned i = 0; i < BLK_BOUNCE_BUFFERS; i++)
+		if (q->bounce[i] == bounce)
+			q->bounce_free |= 1u << i;
+}
+
+/* A piece through a bounce buffer. With none free the request waits in line. */
+static void bounce_prepare(struct blk_queue *q, struct blk_req *req)
+{
+	uint64_t left = req->length - req->done;
+	unsigned bytes = left < BLK_BOUNCE_BYTES ? (unsigned)left : BLK_BOUNCE_BYTES;
+	struct io_uring_sqe *sqe;
+
+	if (!req->bounce && q->bounce_free) {
+		req->bounce = bounce_take(q);
+		if (!req->bounce) {
+			blk_queue_complain(q, req, ENOMEM);
+			blk_queue_finish(q, req, VIRTIO_BLK_S_IOERR);
+			return;
+		}
+	}
+	if (!req->bounce) {
+		req->next = NULL;
+		*q->bounce_last = req;
+		q->bounce_last = &req->next;
+		return;
+	}
+	blk_count(&q->stats.bounced, 1);
+	req->step = STEP_BOUNCED;
+	sqe = blk_queue_sqe(q);
+	if (req->op == BLK_WRITE) {
+		iov_copy_from(req->iov, req->iov_count, 0, req->bounce, bytes);
+		io_uring_prep_write(sqe, 0, req->bounce, bytes, req->offset + req->done);
+		if (is_write_through(q))
+			sqe->rw_flags = RWF_DSYNC;
+	} else {
+		io_uring_prep_read(sqe, 0, req->bounce, bytes, req->offset + req->done);
+	}
+	sqe_finish(q, sqe, req, BLK_FILE_MAIN);
+}
+
+static void rw_start(struct blk_queue *q, struct blk_req *req)
+{
+	const struct blk_file *file = &q->blk->file;
+
+	if (req->done == req->length)
+		blk_queue_finish(q, req, VIRTIO_BLK_S_OK);
+	else if (!file->direct)
+		rw_prepare(q, req, BLK_FILE_MAIN);
+	else if (req->paged || (req->offset + req->done) % file->offset_align ||
+	         (req->length - req->done) % file->offset_align)
+		rw_prepare(q, req, BLK_FILE_PAGED);
+	else if (req->bounce || !iov_is_aligned(file, req->iov, req->iov_count))
+		bounce_prepare(q, req);
+	else
+		rw_prepare(q, req, BLK_FILE_MAIN);
+}
+
+static void rw_complete(struct blk_queue *q, struct blk_req *req, int result)
+{
+	const struct blk_file *file = &q->blk->file;
+
+	/* Some storage refuses direct I/O only when it is tried. */
+	if (result == -EINVAL && file->direct && !req->paged) {
+		req->paged = 1;
+		rw_start(q, req);
+		return;
+	}
+	/* 0: the storage ends here, whatever its size was. */
+	if (result <= 0) {
+		blk_queue_complain(q, req, result ? -result : ENODATA);
+		blk_queue_finish(q, req, VIRTIO_BLK_S_IOERR);
+		return;
+	}
+	if (req->step == STEP_BOUNCED && req->op == BLK_READ)
+		iov_copy_to(req->iov, req->iov_count, 0, req->bounce, (size_t)result);
+	req->done += (uint64_t)result;
+	req->iov_count = iov_advance(&req->iov, req->iov_count, (size_t)result);
+	rw_start(q, req);
+}
+
+/* ---- discard and write zeroes ---------------------------------------------------------------- */
+
+static void fsync_prepare(struct blk_queue *q, struct blk_req *req)
+{
+	struct io_uring_sqe *sqe = blk_queue_sqe(q);
+
+	io_uring_prep_fsync(sqe, 0, IORING_FSYNC_DATASYNC);
+	sqe_finish(q, sqe, req, BLK_FILE_MAIN);
+}
+
+static void zeroes_prepare(struct blk_queue *q, struct blk_req *req, uint64_t at, uint64_t left)
+{
+	const struct blk_file *file = &q->blk->file;
+	unsigned bytes = left < BLK_ZERO_BYTES ? (unsigned)left : BLK_ZERO_BYTES;
+	bool paged = file->direct && (at % file->offset_align || bytes % file->offset_align);
+	struct io_uring_sqe *sqe = blk_queue_sqe(q);
+
+	io_uring_prep_write(sqe, 0, q->blk->zeroes, bytes, at);
+	if (is_write_through(q) || paged)
+		sqe->rw_flags = RWF_DSYNC;
+	sqe_finish(q, sqe, req, paged ? BLK_FILE_PAGED : BLK_FILE_MAIN);
+}
+
+static uint8_t zero_first_method(const struct blk_queue *q, const struct virtio_blk_range *r)
+{
+	if ((r->flags & VIRTIO_BLK_WRITE_ZEROES_F_UNMAP) && !atomic_load(&q->blk->no_punch))
+		return ZERO_PUNCH;
+	return atomic_load(&q->blk->no_zero_range) ? ZERO_WRITE : ZERO_RANGE;
+}
+
+static void ranges_start(struct blk_queue *q, struct blk_req *req)
+{
+	const struct virtio_blk_range *r = &req->ranges[req->range_at];
+	struct io_uring_sqe *sqe;
+	uint64_t at, bytes;
+	int mode;
+
+	while (req->range_at < req->range_count && !r->num_sectors)
+		r = &req->ranges[++req->range_at];
+	if (req->range_at == req->range_count) {
+		if (req->step == STEP_SYNC || !is_write_through(q)) {
+			blk_queue_finish(q, req, VIRTIO_BLK_S_OK);
+			return;
+		}
+		req->step = STEP_SYNC;
+		fsync_prepare(q, req);
+		return;
+	}
+	at = r->sector * VIRTIO_BLK_SECTOR_BYTES + req->done;
+	bytes = (uint64_t)r->num_sectors * VIRTIO_BLK_SECTOR_BYTES - req->done;
+	if (req->op == BLK_ZERO && !req->done && req->method < zero_first_method(q, r))
+		req->method = zero_first_method(q, r);
+	if (req->op == BLK_ZERO && req->method == ZERO_WRITE) {
+		zeroes_prepare(q, req, at, bytes);
+		return;
+	}
+	mode = FALLOC_FL_KEEP_SIZE |
+	       (req->op == BLK_ZERO && req->method == ZERO_RANGE ? FALLOC_FL_ZERO_RANGE
+	                                                         : FALLOC_FL_PUNCH_HOLE);
+	sqe = blk_queue_sqe(q);
+	io_uring_prep_fallocate(sqe, 0, mode, (off_t)at, (off_t)bytes);
+	sqe_finish(q, sqe, req, BLK_FILE_MAIN);
+}
+
+static void range_done(struct blk_queue *q, struct blk_req *req)
+{
+	req->range_at++;
+	req->done = 0;
+	req->method = ZERO_PUNCH;
+	ranges_start(q, req);
+}
+
+/* A refused way of zeroing leads to the next one; a refused discard was only advice. */
+static bool range_refused(struct blk_queue *q, struct blk_req *req, int result)
+{
+	bool unsupported = result == -EOPNOTSUPP || result == -ENOSYS;
+
+	if (!unsupported && result != -EINVAL)
+		return false;
+	if (req->op == BLK_DISCARD) {
+		range_done(q, req);
+		return true;
+	}
+	if (req->method == ZERO_WRITE)
+		return false;
+	if (unsupported)
+		atomic_store(req->method == ZERO_PUNCH ? &q->blk->no_punch : &q->blk->no_zero_range,
+		        true);
+	req->method++;
+	ranges_start(q, req);
+	return true;
+}
+
+static void ranges_complete(struct blk_queue *q, struct blk_req *req, int result)
+{
+	if (req->step == STEP_PLAIN && result < 0 && range_refused(q, req, result))
+		return;
+	if (result < 0) {
+		blk_queue_complain(q, req, -result);
+		blk_queue_finish(q, req, VIRTIO_BLK_S_IOERR);
+		return;
+	}
+	if (req->step == STEP_SYNC) {
+		blk_queue_finish(q, req, VIRTIO_BLK_S_OK);
+		return;
+	}
+	if (req->op == BLK_ZERO && req->method == ZERO_WRITE) {
+		req->done += (uint64_t)result;
+		if (req->done < (uint64_t)req->ranges[req->range_at].num_sectors *
+		                        VIRTIO_BLK_SECTOR_BYTES) {
+			ranges_start(q, req);
+			return;
+		}
+	}
+	range_done(q, req);
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+void blk_io_start(struct blk_queue *q, struct blk_req *req)
+{
+	switch (req->op) {
+	case BLK_READ:
+	case BLK_WRITE: rw_start(q, req); return;
+	case BLK_FLUSH: fsync_prepare(q, req); return;
+	case BLK_DISCARD:
+	case BLK_ZERO: ranges_start(q, req); return;
+	default: blk_queue_finish(q, req, VIRTIO_BLK_S_UNSUPP);
+	}
+}
+
+static void flush_complete(struct blk_queue *q, struct blk_req *req, int result)
+{
+	if (result < 0)
+		blk_queue_complain(q, req, -result);
+	blk_queue_finish(q, req, (uint8_t)(result < 0 ? VIRTIO_BLK_S_IOERR : VIRTIO_BLK_S_OK));
+}
+
+void blk_io_complete(struct blk_queue *q, struct blk_req *req, int result)
+{
+	uint8_t *bounce = req->bounce;
+	unsigned before = q->in_flight;
+
+	if ((result == -EAGAIN || result == -EINTR) && req->retries < RETRIES_MAX) {
+		req->retries++;
+		blk_io_start(q, req);
+		return;
+	}
+	if (req->op == BLK_READ || req->op == BLK_WRITE)
+		rw_complete(q, req, result);
+	else if (req->op == BLK_FLUSH)
+		flush_complete(q, req, result);
+	else
+		ranges_complete(q, req, result);
+	if (!bounce || q->in_flight == before)
+		return;
+	/* It is over, and its bounce buffer is for the next in line. */
+	bounce_give(q, bounce);
+	if (q->bounce_first) {
+		req = q->bounce_first;
+		q->bounce_first = req->next;
+		if (!q->bounce_first)
+			q->bounce_last = &q->bounce_first;
+		blk_io_start(q, req);
+	}
+}
+
+void blk_io_free(struct blk_queue *q)
+{
+	for (unsigned i = 0; i < BLK_BOUNCE_BUFFERS; i++) {
+		free(q->bounce[i]);
+		q->bounce[i] = NULL;
+	}
+}
