@@ -10,7 +10,7 @@
 #define LOW_LIMIT      0xa0000u
 #define INIT_WAIT_US   10000u
 #define SIPI_WAIT_US   300u
-#define ARRIVE_WAIT_US 100000u
+#define ARRIVE_WAIT_US 1000000u /* an emulator may take its time */
 #define SIPI_TRIES     2u
 
 /* trampoline.S */

@@ -29,6 +29,8 @@
 #define PORT_61_SPEAKER 0x02
 #define PORT_61_OUT     0x20
 #define PIT_POLLS_MAX   50000000u
+#define PIT_RUNS_MAX    8u
+#define PIT_GOOD_PART   20000u /* 50 ppm */
 #define PIT_FIRST_TICKS 11932u /* 10 ms */
 #define PIT_TICKS       59659u /* 50 ms */
 
@@ -145,20 +147,44 @@ static void wait_pm_us(uint32_t us)
 		cpu_pause();
 }
 
-/* TSC ticks a second by one run of PIT channel 2. */
-static uint64_t measure_pit(uint32_t ticks)
+struct pit_run {
+	uint64_t ticks;  /* TSC ticks, from the middle of its bounds at either end */
+	uint64_t unsure; /* width of both bounds together */
+};
+
+static struct pit_run run_pit(uint32_t pit_ticks)
 {
-	uint64_t start;
+	uint64_t before, start, seen, last;
 
 	outb(PORT_61, (uint8_t)((inb(PORT_61) & ~PORT_61_SPEAKER) | PORT_61_GATE));
 	outb(PIT_COMMAND, PIT_MODE_0_CH_2);
-	outb(PIT_CHANNEL_2, (uint8_t)ticks);
-	outb(PIT_CHANNEL_2, (uint8_t)(ticks >> 8));
-	start = tsc_now();
-	for (unsigned i = 0; !(inb(PORT_61) & PORT_61_OUT); i++)
+	outb(PIT_CHANNEL_2, (uint8_t)pit_ticks);
+	before = tsc_now();
+	outb(PIT_CHANNEL_2, (uint8_t)(pit_ticks >> 8));
+	start = seen = tsc_now();
+	for (unsigned i = 0; !(inb(PORT_61) & PORT_61_OUT); i++) {
+		seen = tsc_now();
 		if (i == PIT_POLLS_MAX)
 			refuse("neither an ACPI PM timer nor a PIT that runs");
-	return muldiv_u64(tsc_now() - start, PIT_HZ, ticks);
+	}
+	last = seen;
+	seen = tsc_now();
+	return (struct pit_run){
+	        (last + seen) / 2 - (before + start) / 2, seen - last + start - before};
+}
+
+/* TSC ticks a second by PIT channel 2: the best of a few runs, for any of them may be disturbed. */
+static uint64_t measure_pit(uint32_t pit_ticks)
+{
+	struct pit_run best = run_pit(pit_ticks);
+
+	for (unsigned i = 1; i < PIT_RUNS_MAX && best.unsure > best.ticks / PIT_GOOD_PART; i++) {
+		struct pit_run next = run_pit(pit_ticks);
+
+		if (next.unsure < best.unsure)
+			best = next;
+	}
+	return muldiv_u64(best.ticks, PIT_HZ, pit_ticks);
 }
 
 void time_calibrate_begin(void)
