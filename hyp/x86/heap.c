@@ -82,10 +82,11 @@ void *heap_alloc_pages(size_t count)
 
 void heap_free_pages(void *p, size_t count)
 {
-	size_t first = (size_t)((unsigned char *)p - heap_base) / PAGE_BYTES;
+	size_t first;
 
 	if (!p)
 		return;
+	first = (size_t)((unsigned char *)p - heap_base) / PAGE_BYTES;
 	hyp_assert(first < heap_pages && count <= heap_pages - first);
 	spin_lock(&heap_lock);
 	for (size_t i = first; i < first + count; i++)

@@ -71,12 +71,15 @@ static uint32_t read_apic_up(void)
 	return UINT32_MAX - apic_read(APIC_REG_TIMER_CURRENT);
 }
 
+struct reading {
+	uint64_t window; /* TSC ticks that it took */
+	uint64_t tsc;    /* in the middle */
+	uint32_t count;
+};
+
 static void take_sample(struct sample *s, uint32_t (*read)(void), uint32_t mask)
 {
-	struct {
-		uint64_t window, tsc;
-		uint32_t count;
-	} kept[KEPT], r;
+	struct reading kept[KEPT] = {{0, 0, 0}}, r;
 	unsigned n = 0;
 
 	*s = (struct sample){0};

@@ -41,8 +41,8 @@ unsigned memory_phys_bits(void);
  * lib/fmt.h's subset of printf. */
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 size_t log_read(uint64_t *position, char *out, size_t len);
-/* Stops the other CPUs by NMI, prints, and resets after 10 s (`panic=SECONDS` or `panic=halt` on the
- * command line). */
+/* Stops the other CPUs by NMI, prints, and resets after 10 s (`panic=SECONDS` or `panic=halt` on
+ * the command line). */
 _Noreturn void panic(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* One line on the console, then halts: for a machine that hyp cannot run on. */
 _Noreturn void refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
