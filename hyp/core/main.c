@@ -6,6 +6,7 @@
 #include "hyp/core/root_vcpu.h"
 #include "hyp/core/run.h"
 #include "hyp/core/sched.h"
+#include "hyp/core/trace.h"
 #include "hyp/core/version.h"
 #include "hyp/x86/x86.h"
 
@@ -29,6 +30,7 @@ uint64_t idle_total_tsc(void)
 void vcpu_count_exit(struct vcpu *v)
 {
 	v->counters.exits[v->exit.kind]++;
+	trace_exit(v);
 }
 
 void interrupts_sort(void)
