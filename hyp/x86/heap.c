@@ -96,3 +96,15 @@ void heap_free_pages(void *p, size_t count)
 		lowest_free = first;
 	spin_unlock(&heap_lock);
 }
+
+void heap_count(size_t *pages, size_t *free)
+{
+	size_t in_use = 0;
+
+	spin_lock(&heap_lock);
+	for (size_t i = 0; i < heap_pages; i++)
+		in_use += is_used(i);
+	spin_unlock(&heap_lock);
+	*pages = heap_pages;
+	*free = heap_pages - in_use;
+}

@@ -38,6 +38,7 @@ struct percpu *paging_make_stack(unsigned index);
 
 /* heap.c: over a range in the direct map. */
 void heap_init(void *base, size_t pages);
+void heap_count(size_t *pages, size_t *free);
 
 /* memory.c: takes hyp's range, moves the modules there, builds page tables, moves hyp, and goes on
  * at next. */

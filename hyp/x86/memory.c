@@ -41,6 +41,16 @@ void memory_hyp_range(hpa_t *start, uint64_t *size_bytes)
 	*size_bytes = range_size;
 }
 
+struct memory_figures memory_figures(void)
+{
+	size_t pages, free;
+
+	heap_count(&pages, &free);
+	return (struct memory_figures){.image_bytes = (uint64_t)(image_end - image_start),
+	        .heap_bytes = pages * PAGE_BYTES,
+	        .heap_free_bytes = free * PAGE_BYTES};
+}
+
 static uint64_t round_up(uint64_t v, uint64_t to)
 {
 	return (v + to - 1) & ~(to - 1);

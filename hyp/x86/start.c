@@ -18,6 +18,8 @@ _Static_assert(sizeof(struct percpu) % 16 == 0, "a stack starts below it");
 
 static struct boot_info boot_info;
 
+uint64_t hyp_entry_tsc;
+
 void x86_start(uint32_t magic, uint32_t block, uint64_t entry_tsc);
 
 /* The loader's pointers are below 4 GiB, all of which the early tables map. */
@@ -127,7 +129,7 @@ void x86_start(uint32_t magic, uint32_t block, uint64_t entry_tsc)
 	why = parse(magic, block);
 	if (why)
 		refuse("%s", why);
-	boot_info.entry_tsc = entry_tsc;
+	boot_info.entry_tsc = hyp_entry_tsc = entry_tsc;
 	configure_serial();
 	panic_configure(boot_info.cmdline);
 	log_line("keelOS, started by %s%s",

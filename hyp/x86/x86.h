@@ -34,6 +34,11 @@ void memory_hyp_range(hpa_t *start, uint64_t *size_bytes);
  * Boot and VM creation only. */
 void *heap_alloc_pages(size_t count);
 void heap_free_pages(void *p, size_t count);
+/* Sizes for KEEL_HC_INFO. */
+struct memory_figures {
+	uint64_t image_bytes, heap_bytes, heap_free_bytes;
+};
+struct memory_figures memory_figures(void);
 /* Physical address width that root may see mapped, in bits (CPUID 80000008h, capped at 48). */
 unsigned memory_phys_bits(void);
 
@@ -62,6 +67,7 @@ static inline uint64_t tsc_now(void)
 	return ((uint64_t)hi << 32) | lo;
 }
 extern uint64_t tsc_hz;
+extern uint64_t hyp_entry_tsc; /* at hyp's first instruction */
 /* Seconds since 1970 at TSC 0, from the CMOS RTC as it stood at the start. */
 int64_t wall_clock_at_boot_s(void);
 
