@@ -20,11 +20,27 @@ uint64_t sched_timer_deadline(void);
 /* Runs the timers that are due (of halted vCPUs and shared devices), which may wake vCPUs. */
 void sched_run_timers(void);
 /* The current vCPU stops being runnable (HALTED, EXIT, WAIT_SIPI, PAUSED), or goes back to the
- * queue (READY). */
+ * queue (READY). Charges its time. With `look` set, HALTED and WAIT_SIPI become READY. */
 void sched_put(struct vcpu *v, enum vcpu_state state);
-/* (any) It has something to do: HALTED or as `from` says becomes READY on its CPU (or an idle one),
+/* (any) It has something to do: HALTED or WAIT_SIPI becomes READY on its CPU (or an idle one),
  * RUNNING gets a kick. */
 void sched_wake(struct vcpu *v);
-/* (any) A VM's vCPUs come to life or leave for ever (the VM is paused). */
+/* (any) EXIT becomes READY. False: it was not EXIT. */
+bool sched_unpark(struct vcpu *v);
+/* (any) Out of all queues. True: it is PAUSED and its registers are in memory. False: not yet, ask
+ * again. */
+bool sched_pause(struct vcpu *v);
+/* (any) A paused vCPU comes to life as READY, or as EXIT if it waits for root. */
+void sched_resume(struct vcpu *v, bool parked);
+/* (any) A VM's vCPUs get a CPU, or leave for ever (PAUSED). */
 void sched_add(struct vcpu *v);
 void sched_remove(struct vcpu *v);
+/* Others of the queue go before it, although it may have used less. */
+void sched_yield(struct vcpu *v);
+/* True when somebody waits for this CPU. */
+bool sched_is_contended(void);
+/* (any) The VM's shared devices have their timers run by its home CPU, or no longer. */
+void sched_vm_start(struct vm *vm);
+void sched_vm_stop(struct vm *vm);
+/* (any) An access may have changed the deadline of a VM's shared devices. */
+void sched_vm_timer(struct vm *vm);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The scheduler's decisions alone: from what waits on one CPU to who runs and how long. No state,
+ * no lock. */
+#pragma once
+
+#include "abi/types.h"
+
+/*
+ * Essay: who runs.
+ *
+ * Each CPU has root's vCPU and a queue of VM vCPUs in the order of virtual time: CPU time divided
+ * by weight. The one that has had least runs next, for a slice of SCHED_SLICE_US, and longer while
+ * nobody waits. Root is one competitor among them while it computes. But an interrupt for root puts
+ * it in front at once, since it serves disks and networks to all others. What it uses then counts
+ * as any other time, and while its virtual time is ahead of the queue it is given only
+ * SCHED_FLOOR_US at a time, so that a root flooded by interrupts cannot starve the VMs: it pays by
+ * losing ordinary slices.
+ *
+ * Who was asleep does not hoard time: on waking its virtual time is at most one slice behind the
+ * least of those that wait. That is enough to run before them, at once, and no more.
+ */
+
+#define SCHED_SLICE_US    4000u
+#define SCHED_FLOOR_US    500u
+#define SCHED_WEIGHT_UNIT 100u /* the weight at which virtual time is CPU time */
+#define SCHED_ROOT_WEIGHT 200u
+
+enum sched_choice { SCHED_NOBODY, SCHED_ROOT, SCHED_VM };
+
+/* What competes on one CPU. Virtual times in weighted TSC ticks; they wrap. */
+struct sched_view {
+	bool root_wants;
+	bool root_interrupt; /* root has one to take */
+	bool vm_waits;
+	uint64_t root_vruntime;
+	uint64_t vm_vruntime; /* of the first of the queue */
+};
+
+enum sched_choice sched_policy_pick(const struct sched_view *view);
+/* Ticks that the current one may run from its slice's start, given the least virtual time of who
+ * waits. */
+uint64_t sched_policy_slice(uint64_t current_vruntime, bool others, uint64_t least_vruntime,
+        uint64_t slice, uint64_t floor);
+/* The virtual time with which a sleeper comes back. */
+uint64_t sched_policy_wake(uint64_t vruntime, uint64_t least_vruntime, uint64_t slice);
+uint64_t sched_policy_charge(uint64_t ticks, uint32_t weight);
+
+static inline bool sched_is_before(uint64_t a, uint64_t b)
+{
+	return (int64_t)(a - b) < 0;
+}
