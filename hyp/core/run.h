@@ -9,8 +9,11 @@
 void vm_run(struct vcpu *v);
 /*
  * Root's hypercall (hyp/core/hypercall.c): number and argument block as abi/hypercall.h says;
- * returns what RAX gets.
+ * returns what RAX gets, or HYPERCALL_AGAIN: the work is not finished (long zeroing, a vCPU that
+ * still runs). RAX and RIP then stay as they are, so that root takes its interrupts and runs the
+ * same VMMCALL again.
  */
+#define HYPERCALL_AGAIN INT64_MIN
 int64_t hypercall_root(struct vcpu *v, uint64_t number, uint64_t block_gpa, uint64_t bytes);
 /* Arms this CPU's timer for hyp's deadline or root's, whichever is first; before each entry
  * (hyp/core/root_apic.c). */

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Guest-physical addresses to hyp's direct map, for RAM of the VM and nothing else. */
+
+#include "hyp/core/guest_memory.h"
+#include "hyp/core/vm.h"
+#include "hyp/x86/x86.h"
+#include "lib/string.h"
+
+void *guest_ram(struct vm *vm, gpa_t gpa, size_t bytes)
+{
+	uint64_t a = gpa.value;
+
+	if (bytes == 0 || bytes > PAGE_BYTES || a % PAGE_BYTES + bytes > PAGE_BYTES)
+		return NULL;
+	if (a >= (4ull << 30))
+		a -= (4ull << 30) - KEEL_RAM_BELOW_4G; /* RAM above the hole follows that below */
+	else if (a >= KEEL_RAM_BELOW_4G)
+		return NULL;
+	if (a >= vm->ram_bytes)
+		return NULL;
+	return (uint8_t *)hpa_to_virt(HPA((uint64_t)vm->frames[a / LARGE_BYTES] << 21)) +
+	       a % LARGE_BYTES;
+}
+
+/* Bytes up to the end of the page, or up to the end of what is wanted. */
+static size_t piece(uint64_t gpa, size_t bytes)
+{
+	size_t left = PAGE_BYTES - gpa % PAGE_BYTES;
+
+	return bytes < left ? bytes : left;
+}
+
+bool guest_read(struct vm *vm, gpa_t gpa, void *to, size_t bytes)
+{
+	uint8_t *out = to;
+
+	while (bytes > 0) {
+		size_t n = piece(gpa.value, bytes);
+		const void *p = guest_ram(vm, gpa, n);
+
+		if (p == NULL)
+			return false;
+		memcpy(out, p, n);
+		out += n;
+		gpa.value += n;
+		bytes -= n;
+	}
+	return true;
+}
+
+static bool all_ram(struct vm *vm, gpa_t gpa, size_t bytes)
+{
+	for (size_t n; bytes > 0; bytes -= n, gpa.value += n) {
+		n = piece(gpa.value, bytes);
+		if (guest_ram(vm, gpa, n) == NULL)
+			return false;
+	}
+	return true;
+}
+
+bool guest_write(struct vm *vm, gpa_t gpa, const void *from, size_t bytes)
+{
+	const uint8_t *in = from;
+
+	if (!all_ram(vm, gpa, bytes))
+		return false;
+	while (bytes > 0) {
+		size_t n = piece(gpa.value, bytes);
+
+		memcpy(guest_ram(vm, gpa, n), in, n);
+		in += n;
+		gpa.value += n;
+		bytes -= n;
+	}
+	return true;
+}
+
+size_t guest_fetch(
+        struct vcpu *v, const struct cpu_mode *mode, uint8_t bytes[15], struct fetch_fault *fault)
+{
+	uint64_t linear = v->regs.rip + (mode->long_mode ? 0 : mode->seg_base[KEEL_CS]);
+	size_t got = 0;
+
+	while (got < 15) {
+		size_t n;
+		gpa_t gpa;
+		const void *p;
+
+		if (!mode->long_mode)
+			linear &= 0xffffffff;
+		n = piece(linear, 15 - got);
+		*fault = (struct fetch_fault){.linear = linear};
+		if (!guest_walk(v->vm->vm, mode, v->regs.rflags, linear, WALK_FETCH, &gpa,
+		            &fault->error))
+			return got;
+		p = guest_ram(v->vm->vm, gpa, n);
+		if (p == NULL) {
+			fault->no_ram = true;
+			return got;
+		}
+		memcpy(bytes + got, p, n);
+		got += n;
+		linear += n;
+	}
+	return got;
+}
