@@ -244,7 +244,8 @@ static void set_gate(struct pit_channel *c, bool gate, uint64_t count)
 	if (!gate)
 		return;
 	if (c->mode == 0 || c->mode == 4) {
-		c->start = count - c->stopped;
+		if (c->start <= count) /* else it is not loaded yet */
+			c->start = count - c->stopped;
 		return;
 	}
 	if (c->next_count != 0) {
