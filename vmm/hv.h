@@ -21,8 +21,8 @@
  * Exits: hv_exit_next gives each pending exit once in this process; hv_exit_complete lets that vCPU
  * go on. Until then it is pending and a successor finds it again with the same sequence number.
  *
- * Threads: msi_raise, pin_set and exit_next/exit_complete may be called on any thread; everything
- * else on the control thread only. All calls return 0 or a negative errno.
+ * Threads: msi_raise and pin_set may be called on any thread; everything else on the control thread
+ * only. All calls return 0 or a negative errno.
  */
 struct hv;
 

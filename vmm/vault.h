@@ -41,6 +41,7 @@ enum vault_type {
 	VAULT_PCI,            /* RECORD: struct pci_state; instance: slot << 3 | function */
 	VAULT_MSIX,           /* RECORD: struct msix_state; instance likewise */
 	VAULT_VIRTIO,         /* RECORD: struct virtio_state; instance likewise */
+	VAULT_PM,             /* RECORD: struct pm_state */
 	VAULT_INFLIGHT,       /* LIVE: all queues of a function; instance likewise */
 };
 

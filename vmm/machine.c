@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Builds a VM's devices from its definition, dispatches its exits, and takes it through boot, reset
+ * and power-off. */
+#include "vmm/machine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "vmm/boot_linux.h"
+#include "vmm/log.h"
+
+#define HOST_BRIDGE_VENDOR 0x1b36u
+#define HOST_BRIDGE_DEVICE 0x0008u
+
+static void keep(struct machine *machine)
+{
+	vault_write(&machine->vault, machine->section, &machine->state, sizeof(machine->state));
+}
+
+static int read_definition(struct machine *machine, char *error, size_t error_bytes)
+{
+	const struct vault_section *section = vault_find(&machine->vault, VAULT_DEFINITION, 0);
+	static char text[DEFINITION_MAX_BYTES + 1];
+	const struct definition *definition = &machine->definition;
+	int bytes;
+
+	if (section == NULL || vault_section_version(section) != 1) {
+		snprintf(error, error_bytes,
+		        "the vault has no definition that this program can read");
+		return -EINVAL;
+	}
+	bytes = vault_read(&machine->vault, section, text, sizeof(text) - 1);
+	if (bytes < 0 || bytes > (int)sizeof(text) - 1) {
+		snprintf(error, error_bytes, "the definition in the vault is damaged");
+		return -EINVAL;
+	}
+	text[bytes] = '\0';
+	if (definition_parse(text, &machine->definition, error, error_bytes) != 0)
+		return -EINVAL;
+	if (definition->cpus != machine->hv->vcpus ||
+	        definition->memory_bytes != machine->hv->ram_bytes) {
+		snprintf(error, error_bytes,
+		        "the definition has %u CPUs and %" PRIu64
+		        " MiB, the VM was made with %u and %" PRIu64 " MiB",
+		        definition->cpus, definition->memory_bytes >> 20, machine->hv->vcpus,
+		        machine->hv->ram_bytes >> 20);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int attach_platform(struct machine *machine)
+{
+	int rc;
+
+	machine->section = vault_make(
+	        &machine->vault, VAULT_MACHINE, 0, VAULT_RECORD, 1, sizeof(machine->state));
+	if (machine->section == NULL)
+		return -ENOSPC;
+	rc = vault_read(&machine->vault, machine->section, &machine->state, sizeof(machine->state));
+	if (rc == -ENOENT)
+		keep(machine);
+	else if (rc != (int)sizeof(machine->state))
+		return rc < 0 ? rc : -EIO;
+	rc = pci_bus_init(&machine->pci, machine->hv, &machine->vault);
+	if (rc != 0)
+		return rc;
+	pci_function_init(&machine->host_bridge, HOST_BRIDGE_VENDOR, HOST_BRIDGE_DEVICE,
+	        PCI_CLASS_HOST_BRIDGE);
+	rc = pci_add(&machine->pci, &machine->host_bridge, 0);
+	return rc != 0 ? rc : pm_attach(&machine->pm, machine->hv, &machine->vault);
+}
+
+/* The next device of the list goes into the next slot; its doorbells follow those of the one
+ * before. */
+static bool add_device(
+        struct machine *machine, struct virtio_device *dev, char *error, size_t error_bytes)
+{
+	struct virtio_pci *vp;
+
+	if (dev == NULL)
+		return false;
+	vp = virtio_pci_create(&machine->pci, machine->device_count + 1, dev, &machine->gmem,
+	        machine->doorbells, error, error_bytes);
+	if (vp == NULL)
+		return false;
+	machine->doorbells += dev->queues;
+	machine->devices[machine->device_count++] = vp;
+	return true;
+}
+
+/* The list of all devices, in the order in which the guest finds them. */
+static bool add_devices(struct machine *machine, char *error, size_t error_bytes)
+{
+	const struct definition *definition = &machine->definition;
+	const struct device_env *env = &machine->env;
+
+	for (unsigned i = 0; i < definition->disk_count; i++)
+		if (!add_device(machine,
+		            virtio_blk_create(&definition->disks[i], i, env, error, error_bytes),
+		            error, error_bytes))
+			return false;
+	for (unsigned i = 0; i < definition->net_count; i++)
+		if (!add_device(machine,
+		            virtio_net_create(&definition->nets[i], i, env, error, error_bytes),
+		            error, error_bytes))
+			return false;
+	return !definition->rng ||
+	       add_device(machine, virtio_rng_create(env, error, error_bytes), error, error_bytes);
+}
+
+int machine_attach(struct machine *machine, struct hv *hv, char *error, size_t error_bytes)
+{
+	int rc;
+
+	*machine = (struct machine){.hv = hv};
+	rc = vault_attach(&machine->vault, hv->vault, hv->vault_bytes, error, error_bytes);
+	if (rc == 0)
+		rc = read_definition(machine, error, error_bytes);
+	if (rc != 0)
+		return rc;
+	gmem_init(&machine->gmem, hv->ram, hv->ram_bytes, hv->ram_low_bytes);
+	machine->env = (struct device_env){.gmem = &machine->gmem, .vcpus = hv->vcpus};
+	rc = attach_platform(machine);
+	if (rc != 0) {
+		snprintf(error, error_bytes, "cannot use the vault: %s", strerror(-rc));
+		return rc;
+	}
+	return add_devices(machine, error, error_bytes) ? 0 : -EINVAL;
+}
+
+static int load_guest(struct machine *machine, char *error, size_t error_bytes)
+{
+	const struct definition *definition = &machine->definition;
+	const struct boot_linux_config config = {
+	        .kernel = definition->kernel,
+	        .initrd = definition->initrd,
+	        .cmdline = definition->cmdline,
+	        .cpus = definition->cpus,
+	        .ram_bytes = definition->memory_bytes,
+	};
+	struct keel_vcpu_state start;
+	int rc = boot_linux_load(&config, &machine->gmem, &start, error, error_bytes);
+
+	if (rc != 0)
+		return rc;
+	rc = machine->hv->ops->vcpu_set(machine->hv, 0, &start);
+	if (rc != 0)
+		snprintf(error, error_bytes, "cannot set vCPU 0: %s", strerror(-rc));
+	return rc;
+}
+
+/* Power-on. Everything in it may be done again from the start by a successor. */
+static int boot(struct machine *machine, char *error, size_t error_bytes)
+{
+	struct hv *hv = machine->hv;
+	int rc;
+
+	machine->state.boot_state = MACHINE_FRESH;
+	keep(machine);
+	hv->ops->pause(hv);
+	for (unsigned i = 0; i < machine->device_count; i++)
+		virtio_pci_reset(machine->devices[i]);
+	rc = hv->ops->reset(hv);
+	if (rc != 0) {
+		snprintf(error, error_bytes, "cannot reset the VM: %s", strerror(-rc));
+		return rc;
+	}
+	/* What the last life asked for is answered by this one. */
+	hv_events_take(hv, MACHINE_EVENTS);
+	pm_reset(&machine->pm);
+	pci_reset(&machine->pci);
+	pci_assign(&machine->pci);
+	pci_sync(&machine->pci);
+	rc = load_guest(machine, error, error_bytes);
+	if (rc != 0)
+		return rc;
+	machine->state.boot_state = MACHINE_BOOTED;
+	machine->state.boots++;
+	keep(machine);
+	rc = hv->ops->run(hv);
+	if (rc != 0)
+		snprintf(error, error_bytes, "cannot run the VM: %s", strerror(-rc));
+	else
+		log_line("guest started (boot %u)", machine->state.boots);
+	return rc;
+}
+
+/* hyp has the doorbells of the predecessor, perhaps elsewhere than configuration space says by now.
+ */
+static void drop_old_doorbells(struct machine *machine)
+{
+	for (unsigned i = 0; i < machine->doorbells && i < KEEL_MAX_DOORBELLS; i++)
+		machine->hv->ops->doorbell_remove(machine->hv, i);
+}
+
+void machine_stop(struct machine *machine)
+{
+	machine->state.boot_state = MACHINE_STOPPED;
+	keep(machine);
+	machine->hv->ops->pause(machine->hv);
+	for (unsigned i = 0; i < machine->device_count; i++)
+		virtio_pci_reset(machine->devices[i]);
+}
+
+/* Boots again, or stops if that cannot be done: the guest is gone either way. */
+static enum machine_next boot_or_stop(struct machine *machine)
+{
+	char error[512];
+
+	if (boot(machine, error, sizeof(error)) == 0)
+		return MACHINE_GO_ON;
+	log_line("cannot start the guest again: %s", error);
+	machine_stop(machine);
+	return MACHINE_OFF;
+}
+
+static enum machine_next handle_reset(struct machine *machine, bool triple_fault)
+{
+	machine->stats.resets++;
+	machine->stats.triple_faults += triple_fault;
+	log_line("guest reset by %s", triple_fault ? "a triple fault" : "a reset port");
+	if (machine->definition.on_reboot == DEFINITION_RESTART)
+		return boot_or_stop(machine);
+	machine_stop(machine);
+	return MACHINE_OFF;
+}
+
+static enum machine_next handle_off(struct machine *machine)
+{
+	machine->pm.off_asked = false;
+	log_line("guest switched itself off");
+	/* Not by way of STOPPED: a successor would leave it at that. */
+	if (machine->definition.on_poweroff == DEFINITION_RESTART)
+		return boot_or_stop(machine);
+	machine_stop(machine);
+	return MACHINE_OFF;
+}
+
+static enum machine_next handle_dead(struct machine *machine)
+{
+	log_line("a vCPU cannot go on: the hardware refuses its state; see `keel log` of hyp");
+	machine->hv->ops->pause(machine->hv);
+	return MACHINE_DEAD;
+}
+
+enum machine_next machine_look(struct machine *machine)
+{
+	uint32_t events = hv_events_take(machine->hv, MACHINE_EVENTS);
+
+	if (events & KEEL_EVENT_DEAD)
+		return handle_dead(machine);
+	if (events & (KEEL_EVENT_RESET | KEEL_EVENT_TRIPLE_FAULT))
+		return handle_reset(machine, events & KEEL_EVENT_TRIPLE_FAULT);
+	return MACHINE_GO_ON;
+}
+
+/* A predecessor ran it. The order: doorbells, then queues (they look at their rings), then exits.
+ */
+static enum machine_next resume(struct machine *machine, uint32_t hv_state)
+{
+	uint32_t cause = machine->hv->shared->reset_cause;
+
+	drop_old_doorbells(machine);
+	pci_sync(&machine->pci);
+	/* It may have died between the event and the reset that the event asked for. */
+	if (hv_state == KEEL_VM_STATE_RESET)
+		return handle_reset(machine, cause == KEEL_RESET_TRIPLE_FAULT);
+	if (hv_state == KEEL_VM_STATE_DEAD)
+		return handle_dead(machine);
+	for (unsigned i = 0; i < machine->device_count; i++)
+		virtio_pci_resume(machine->devices[i]);
+	hv_exit_rescan(machine->hv);
+	log_line("attached to the running guest");
+	return MACHINE_GO_ON;
+}
+
+int machine_start(struct machine *machine, bool restart, enum machine_next *next, char *error,
+        size_t error_bytes)
+{
+	struct keel_hc_vm_info info;
+	int rc = machine->hv->ops->info(machine->hv, &info);
+
+	*next = MACHINE_GO_ON;
+	if (rc != 0) {
+		snprintf(error, error_bytes, "cannot ask for the VM's state: %s", strerror(-rc));
+		return rc;
+	}
+	if (machine->state.boot_state == MACHINE_STOPPED && !restart) {
+		log_line("the guest is off");
+		*next = MACHINE_OFF;
+		return 0;
+	}
+	if (machine->state.boot_state != MACHINE_BOOTED) {
+		drop_old_doorbells(machine);
+		return boot(machine, error, error_bytes);
+	}
+	*next = resume(machine, info.state);
+	if (*next != MACHINE_GO_ON || info.state != KEEL_VM_STATE_PAUSED)
+		return 0;
+	/* Killed between BOOTED and run. */
+	rc = machine->hv->ops->run(machine->hv);
+	if (rc != 0)
+		snprintf(error, error_bytes, "cannot run the VM: %s", strerror(-rc));
+	return rc;
+}
+
+int machine_reset(struct machine *machine, char *error, size_t error_bytes)
+{
+	machine->stats.resets++;
+	log_line("reset by the operator");
+	return boot(machine, error, error_bytes);
+}
+
+void machine_press_power_button(struct machine *machine)
+{
+	pm_press_power_button(&machine->pm);
+}
+
+/* Ports and addresses that no device has read as all ones and take writes without effect, as on a
+ * PC. */
+static uint64_t dispatch(struct machine *machine, const struct hv_exit *exit)
+{
+	bool pio = exit->kind == KEEL_EXIT_PIO_READ || exit->kind == KEEL_EXIT_PIO_WRITE;
+	bool write = exit->kind == KEEL_EXIT_PIO_WRITE || exit->kind == KEEL_EXIT_MMIO_WRITE;
+	uint64_t value = exit->data;
+	bool taken;
+
+	if (pio)
+		taken = pm_pio(&machine->pm, exit->address, exit->size, write, &value) ||
+		        pci_pio(&machine->pci, exit->address, exit->size, write, &value);
+	else
+		taken = pci_mmio(&machine->pci, exit->address, exit->size, write, &value);
+	machine->stats.unclaimed += !taken;
+	return taken ? value : UINT64_MAX;
+}
+
+enum machine_next machine_answer(struct machine *machine, const struct hv_exit *exit)
+{
+	uint64_t value;
+
+	machine->stats.exits[exit->kind]++;
+	machine->pci.current = exit;
+	value = dispatch(machine, exit);
+	machine->pci.current = NULL;
+	if (machine->pm.off_asked)
+		return handle_off(machine);
+	/* Refused (-EAGAIN): the vCPU was reset meanwhile and waits for nothing. */
+	machine->hv->ops->exit_complete(machine->hv, exit->vcpu, exit->sequence, value);
+	return MACHINE_GO_ON;
+}
