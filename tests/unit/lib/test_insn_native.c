@@ -160,7 +160,9 @@ static void build_stub_legacy(bool code16)
 
 	emit_at = (uint8_t *)(uintptr_t)CODE;
 	emit_save();
-	emit(7, 0xb8, 0x2b, 0, 0, 0, 0x8e, 0xe8); /* mov $0x2b, %eax; mov %eax, %gs */
+	/* GS and SS flat. SS too: after a fault and a SYSRET it may still have the last one's base.
+	 */
+	emit(9, 0xb8, 0x2b, 0, 0, 0, 0x8e, 0xe8, 0x8e, 0xd0);
 	emit(3, 0x8b, 0x04, 0x25), emit32(ADDRESS(selector_ds)), emit(2, 0x8e, 0xd8);
 	emit(3, 0x8b, 0x04, 0x25), emit32(ADDRESS(selector_es)), emit(2, 0x8e, 0xc0);
 	emit(1, 0xbc), emit32(STACK_TOP);
