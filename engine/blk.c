@@ -70,8 +70,10 @@ int blk_open(struct blk **out, const struct blk_config *config, char *error, siz
 	if (rc)
 		return rc;
 	blk = calloc(1, sizeof(*blk));
-	if (!blk)
+	if (!blk) {
+		snprintf(error, error_bytes, "disk %s: no memory", config->path);
 		return -ENOMEM;
+	}
 	blk->config = *config;
 	blk->file.fd = blk->file.paged_fd = -1;
 	rc = disk_build(blk);
@@ -184,7 +186,7 @@ static int queue_prepare(struct blk_queue *q, const struct engine_queue *queue)
 	q->kick_fd = queue->kick_fd;
 	q->stop_fd = -1;
 	q->features = queue->ring.features;
-	q->watch_score = 1;
+	q->watch = WATCH_START;
 	q->bounce_free = (1u << BLK_BOUNCE_BUFFERS) - 1;
 	q->bounce_last = &q->bounce_first;
 	rc = vring_attach(&q->vr, &queue->ring);

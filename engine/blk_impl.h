@@ -8,6 +8,7 @@
 
 #include "engine/blk_file.h"
 #include "engine/blk_req.h"
+#include "engine/watch.h"
 
 #define BLK_BOUNCE_BYTES   65536u
 #define BLK_BOUNCE_BUFFERS 4u
@@ -49,8 +50,7 @@ struct blk_queue {
 	unsigned in_flight;
 	uint64_t now_ns;
 	uint64_t watch_until_ns;
-	unsigned watch_score; /* 0: watches were in vain lately */
-	unsigned watch_skips;
+	struct watch watch;
 	uint64_t log_next_ns;
 	unsigned log_dropped;
 	uint8_t *bounce[BLK_BOUNCE_BUFFERS];

@@ -11,9 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WATCH_SCORE_MAX  8u
-#define WATCH_SCORE_HIT  2u
-#define WATCH_PROBE      32u
 #define WATCH_SPINS      16u
 #define FIXED_PART_BYTES (1ull << 30)
 
@@ -205,36 +202,10 @@ static unsigned take(struct blk_queue *q)
 
 /* ---- watching and waiting -------------------------------------------------------------------- */
 
-/* The one watcher of the process. */
-static atomic_flag watching = ATOMIC_FLAG_INIT;
-
-static bool watch_is_worth(struct blk_queue *q)
-{
-	if (q->stopping || !q->watch_until_ns || q->vr.broken)
-		return false;
-	if (q->watch_score)
-		return true;
-	return ++q->watch_skips % WATCH_PROBE == 0;
-}
-
 static bool completion_waits(struct blk_queue *q)
 {
 	return io_uring_cq_ready(&q->ring) ||
 	       (__atomic_load_n(q->ring.sq.kflags, __ATOMIC_RELAXED) & IORING_SQ_TASKRUN);
-}
-
-static void watch_judge(struct blk_queue *q, bool hit)
-{
-	if (hit) {
-		blk_count(&q->stats.watch_hits, 1);
-		q->watch_score += WATCH_SCORE_HIT;
-		if (q->watch_score > WATCH_SCORE_MAX)
-			q->watch_score = WATCH_SCORE_MAX;
-	} else {
-		blk_count(&q->stats.watch_misses, 1);
-		if (q->watch_score)
-			q->watch_score--;
-	}
 }
 
 /* Looks at the ring for a while after something was completed. Kicks are off. True: there is work.
@@ -243,7 +214,7 @@ static bool watch(struct blk_queue *q)
 {
 	bool hit = false, done = false;
 
-	if (!watch_is_worth(q) || atomic_flag_test_and_set(&watching)) {
+	if (q->stopping || q->vr.broken || !watch_enter(&q->watch)) {
 		q->watch_until_ns = 0;
 		return false;
 	}
@@ -254,10 +225,12 @@ static bool watch(struct blk_queue *q)
 			__builtin_ia32_pause();
 		}
 	}
-	atomic_flag_clear(&watching);
 	q->watch_until_ns = 0;
-	if (hit || !done)
-		watch_judge(q, hit);
+	watch_leave(&q->watch, hit || done);
+	if (hit)
+		blk_count(&q->stats.watch_hits, 1);
+	else if (!done)
+		blk_count(&q->stats.watch_misses, 1);
 	return hit || done;
 }
 
