@@ -609,6 +609,40 @@ static void test_segments_have_limits_and_types(void **state)
 	assert_int_equal(linear(&regs, INSN_MODE_32, INSN_SS, 0xffd, 4, INSN_READ, &a), 12);
 }
 
+static void test_accesses_wrap_at_4_gib_in_32_bit_code(void **state)
+{
+	struct insn_step step = STEP(32, "\x89\x03"); /* mov %eax, (%ebx) */
+	struct insn_regs regs = make_regs();
+
+	(void)state;
+	regs.gpr[0] = 0x44332211;
+	regs.gpr[3] = 0xfffffffa;
+	regs.seg[INSN_DS].base =
+	        2; /* the offset is within the limit, the sum is not within 32 bits */
+	assert_int_equal(insn_plan(&step, &regs), INSN_OK);
+	written_piece(&step, &regs, 0xfffffffc, 4, 0x44332211);
+	regs.seg[INSN_DS].base = 4;
+	assert_int_equal(insn_plan(&step, &regs), INSN_OK);
+	written_piece(&step, &regs, 0xfffffffe, 2, 0x2211);
+	written_piece(&step, &regs, 0, 2, 0x4433);
+	finish(&step, &regs);
+}
+
+static void test_stack_width_comes_from_its_segment(void **state)
+{
+	struct insn_step step = STEP(32, "\xff\x33"); /* push (%ebx) */
+	struct insn_regs regs = make_regs();
+
+	(void)state;
+	regs.seg[INSN_SS].attr = 0x0f3;
+	regs.gpr[4] = 0xabcd0000;
+	assert_int_equal(insn_plan(&step, &regs), INSN_OK);
+	read_piece(&step, &regs, 0, 4, 1);
+	written_piece(&step, &regs, 0xfffc, 4, 1);
+	finish(&step, &regs);
+	assert_int_equal(regs.gpr[4], 0xabcdfffc);
+}
+
 static void test_effective_addresses(void **state)
 {
 	struct insn_step step = STEP(
@@ -666,6 +700,8 @@ int main(void)
 	        cmocka_unit_test(test_what_is_not_carried_out_is_refused),
 	        cmocka_unit_test(test_64_bit_addresses_are_canonical),
 	        cmocka_unit_test(test_segments_have_limits_and_types),
+	        cmocka_unit_test(test_accesses_wrap_at_4_gib_in_32_bit_code),
+	        cmocka_unit_test(test_stack_width_comes_from_its_segment),
 	        cmocka_unit_test(test_effective_addresses),
 	        cmocka_unit_test(test_bit_offset_in_register_moves_the_operand),
 	};

@@ -76,6 +76,10 @@ static void test_operands_are_decoded(void **state)
 	assert_operand(in.dst, INSN_OPERAND_DST_STR, 0, 4);
 	assert_operand(in.src, INSN_OPERAND_SRC_STR, 0, 4);
 
+	in = DECODE(64, "\x48\xed"); /* rex.w in %dx, %eax: REX.W counts for nothing */
+	assert_operand(in.dst, INSN_OPERAND_REG, 0, 4);
+	in = DECODE(64, "\x48\x6d"); /* rex.w insl */
+	assert_operand(in.dst, INSN_OPERAND_DST_STR, 0, 4);
 	in = DECODE(64, "\x0f\xb6\x08"); /* movzbl (%rax), %ecx */
 	assert_operand(in.src, INSN_OPERAND_MEM, 0, 1);
 	assert_operand(in.dst, INSN_OPERAND_REG, 1, 4);

@@ -383,8 +383,13 @@ static void aim_operands(struct trial *t)
 			t->regs.gpr[6] = (target - segment_base(t, t->insn.seg)) | high;
 		if (o[i].kind == INSN_OPERAND_DST_STR)
 			t->regs.gpr[7] = (target - segment_base(t, INSN_ES)) | high;
-		if (o[i].kind == INSN_OPERAND_STACK)
+		if (o[i].kind == INSN_OPERAND_STACK) {
+			bool word = t->insn.mode != INSN_MODE_64 &&
+			            !(t->regs.seg[INSN_SS].attr & 0x400);
+
 			t->regs.gpr[4] = target - segment_base(t, INSN_SS);
+			t->regs.gpr[4] += word ? random64() & 0xffff0000 : 0;
+		}
 	}
 	if (random_below(64) == 0)
 		return; /* left wherever it points: mostly a fault, else not run */
