@@ -292,10 +292,13 @@ void vault_write(
         const struct vault *vault, struct vault_section *section, const void *in, size_t bytes)
 {
 	const struct vault_entry *entry = &section->entry;
-	struct vault_copy *current = find_current(vault, entry);
 	struct vault_copy *first = find_copy(vault, entry, 0);
-	struct vault_copy *other = current == first ? find_copy(vault, entry, 1) : first;
-	uint64_t sequence = current == NULL ? 1 : current->sequence + 1;
+	struct vault_copy *second = find_copy(vault, entry, 1);
+	/* A copy whose sequence is not 0 was written whole; so the checksums need not be looked at
+	 * again. */
+	bool second_is_newer = second->sequence > first->sequence;
+	struct vault_copy *other = second_is_newer || first->sequence == 0 ? first : second;
+	uint64_t sequence = (second_is_newer ? second : first)->sequence + 1;
 
 	__atomic_store_n(&other->sequence, 0, __ATOMIC_RELAXED);
 	store_fence();

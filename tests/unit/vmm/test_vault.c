@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shows that the vault is readable and right after every single store, and refuses what is damaged
  * or too new. */
-/* sources: vmm/crc32c.c */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "vmm/crc32c.c"
 #include "vmm/vault.c"
 
 #define REGION_BYTES (512u * 1024u)
@@ -373,6 +373,10 @@ static void test_crc32c_known_values(void **state)
 	assert_int_equal(crc32c(0, "123456789", 9), 0xe3069283);
 	assert_int_equal(crc32c(0, zeros, 32), 0x8a9136aa);
 	assert_int_equal(crc32c(crc32c(0, "1234", 4), "56789", 5), 0xe3069283);
+	assert_int_equal(~add_by_table(~0u, (const uint8_t *)"123456789", 9), 0xe3069283);
+	for (size_t bytes = 0; bytes < sizeof(definition); bytes++)
+		assert_int_equal(crc32c(7, definition, bytes),
+		        ~add_by_table(~7u, (const uint8_t *)definition, bytes));
 }
 
 int main(void)
