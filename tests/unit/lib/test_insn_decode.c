@@ -270,7 +270,7 @@ static void test_agrees_with_capstone_on_all_forms(void **state)
 
 		if (map == 2 && (opcode & 0x8f) != 0x80 && opcode != 0x2a)
 			continue; /* most of 0F38 is alike */
-		if ((i / 9 + i / 108 + i / 108 / 256) % 4 != 0 && prefix)
+		if ((i / 9 + i / 108 + i / 108 / 256) % 8 != 0 && prefix)
 			continue;
 		for (unsigned int n = 0; n < sizeof(bytes); n++)
 			bytes[n] = (uint8_t)random64();
@@ -287,7 +287,7 @@ static void test_agrees_with_capstone_on_all_forms(void **state)
 	printf("%llu operations, %llu other lengths\n", (unsigned long long)r.compared,
 	        (unsigned long long)r.lengths);
 	assert_int_equal(wrong, 0);
-	assert_true(r.compared > 500000);
+	assert_true(r.compared > 200000);
 	reference_close(&r);
 }
 
@@ -297,7 +297,7 @@ static void test_agrees_with_capstone_on_random_bytes(void **state)
 	static const uint8_t prefixes[] = {0x66, 0x67, 0xf2, 0xf3, 0x26, 0x2e, 0x36, 0x3e, 0x64,
 	        0x65, 0xf0, 0x40, 0x48, 0x41, 0x44, 0x4f};
 	const char *seed = getenv("KEEL_INSN_SEED"), *text = getenv("KEEL_INSN_ROUNDS");
-	uint64_t rounds = text ? strtoull(text, NULL, 0) : 500000;
+	uint64_t rounds = text ? strtoull(text, NULL, 0) : 250000;
 	struct reference r;
 	int wrong = 0;
 
