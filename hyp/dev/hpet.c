@@ -117,7 +117,8 @@ static void advance(struct hpet_timer *t, uint64_t clock)
 		return;
 	}
 	steps = (clock - t->match) / step + 1;
-	t->match += steps * step;
+	/* A period of nearly 2^64 lies beyond the end of time. */
+	t->match = step < PLATFORM_NEVER - clock ? t->match + steps * step : PLATFORM_NEVER;
 	t->comparator = (t->comparator + steps * step) & width_mask(t);
 }
 
