@@ -75,7 +75,7 @@ static void timer_hardware(struct root_vcpu *r, uint64_t deadline, uint8_t vecto
 		apic_timer_arm(deadline, vector);
 	r->armed = true;
 	r->armed_tsc = deadline;
-	r->armed_vector = vector;
+	r->armed_vector = vector; /* also while stopped: says who gets interrupts */
 }
 
 /* Root's timer interrupt is on its way already: pending or in service in the APIC, or acknowledged
@@ -110,20 +110,39 @@ void root_timer_check(void)
 	timer_advance(r, now);
 }
 
+/*
+ * From here on physical interrupts go straight to root. Our own vector may be pending already: it
+ * is taken here, or root would get it. What else is pending then goes the other way, so root's vCPU
+ * has to look once more before it enters.
+ */
+static void let_go_of_interrupts(void)
+{
+	struct vcpu *root = percpu()->root;
+
+	interrupts_take();
+	percpu()->timer_fired = 0;
+	__atomic_store_n(&root->look, 1, __ATOMIC_RELEASE);
+	cpu_trap(root->cpu_state, CPU_TRAP_INTR, false);
+}
+
 static void timer_program(struct root_vcpu *r)
 {
+	bool trapped = r->armed_vector == HYP_TIMER_VECTOR;
 	uint64_t root_deadline;
 
 	root_timer_check();
 	root_deadline = masked(r) ? NEVER : r->deadline_tsc;
-	if (r->hyp_deadline_tsc == NEVER && !periodic(r))
-		timer_hardware(r, root_deadline, (uint8_t)r->lvt_timer);
-	else
+	if (r->hyp_deadline_tsc != NEVER || periodic(r)) {
 		timer_hardware(r,
 		        root_deadline < r->hyp_deadline_tsc ? root_deadline : r->hyp_deadline_tsc,
 		        HYP_TIMER_VECTOR);
-	cpu_trap(percpu()->root->cpu_state, CPU_TRAP_INTR,
-	        r->armed_tsc != NEVER && r->armed_vector == HYP_TIMER_VECTOR);
+		if (!trapped)
+			cpu_trap(percpu()->root->cpu_state, CPU_TRAP_INTR, true);
+		return;
+	}
+	timer_hardware(r, root_deadline, (uint8_t)r->lvt_timer);
+	if (trapped)
+		let_go_of_interrupts();
 }
 
 void timer_set_hyp_deadline(uint64_t host_tsc)
