@@ -96,8 +96,7 @@ void access_park(struct vcpu *v)
 
 	v->park_tsc = since;
 	v->counters.root_exits++;
-	if (percpu()->current == v)
-		vcpu_make_current(NULL);
+	vcpu_make_current(NULL); /* root may read its registers while it waits */
 	__atomic_add_fetch(&vm->exits_waiting, 1, __ATOMIC_RELAXED);
 	sched_put(v, VCPU_EXIT);
 	/* From here on an answer is taken. The slot comes last: root answers only what it sees. */

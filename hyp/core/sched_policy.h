@@ -12,9 +12,9 @@
  * by weight. The one that has had least runs next, for a slice of SCHED_SLICE_US, and longer while
  * nobody waits. Root is one competitor among them while it computes. But an interrupt for root puts
  * it in front at once, since it serves disks and networks to all others. What it uses then counts
- * as any other time, and while its virtual time is ahead of the queue it is given only
- * SCHED_FLOOR_US at a time, so that a root flooded by interrupts cannot starve the VMs: it pays by
- * losing ordinary slices.
+ * as any other time: while its virtual time is ahead of the queue it is given only SCHED_FLOOR_US
+ * at once, and it pays by losing ordinary slices. Only a root that is never without an interrupt
+ * keeps its CPU, as any host would; the VMs then go to other CPUs.
  *
  * Who was asleep does not hoard time: on waking its virtual time is at most one slice behind the
  * least of those that wait. That is enough to run before them, at once, and no more.

@@ -24,7 +24,7 @@
 
 static bool leave(struct vcpu *v, enum vcpu_state state)
 {
-	if (state == VCPU_PAUSED && percpu()->current == v)
+	if (state == VCPU_PAUSED)
 		vcpu_make_current(NULL);
 	sched_put(v, state);
 	return false;
