@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 
+import size
+
 CHECKS = os.path.dirname(os.path.abspath(__file__))
 HEAD = "/* SPDX-License-Identifier: BSD-2-Clause */\n/* A file for the checkers' own test. */\n"
 LONG = "void f(void)\n{\n" + "\tf();\n" * 71 + "}\n"
@@ -58,15 +60,26 @@ def run_case(checker, files):
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         return done.returncode, done.stdout.decode()
 
+# Source text, and how many lines of code size.py has to see in it.
+COUNTS = [
+    ("", 0), ("int a;\n\n\t\nint b;\n", 2), ("/* one\n * two */\nint a; /* end\n*/ int b;\n", 2),
+    ("// no\nint a; // yes\n", 1), ("char *a = \"/*\";\nint b;\nchar *c = \"*/\";\n", 3),
+    ("char q = '\"'; /* \" */\n/* ' */\nint b;\n", 2), ("int a /**/ ;\n/**/\n", 1),
+]
+
 
 def main():
     wrong = 0
+    for text, lines in COUNTS:
+        if size.count_code(text) != lines:
+            wrong += 1
+            print(f"size.py counts {size.count_code(text)} lines of code, not {lines}, in:\n{text}")
     for checker, fault, files, words in CASES:
         code, output = run_case(checker, files)
         if (code == 0) != (words is None) or words is not None and words not in output:
             wrong += 1
             print(f"{checker}.py with {fault}: exit {code}, said:\n{output}")
-    print(f"{len(CASES)} trees, {wrong} judged wrongly")
+    print(f"{len(CASES)} trees and {len(COUNTS)} texts, {wrong} judged wrongly")
     sys.exit(1 if wrong else 0)
 
 
