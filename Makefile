@@ -68,7 +68,8 @@ USER_C    := $(call find,$(USER_DIRS),*.c)
 HEADERS   := $(call find,abi hw lib hyp $(USER_DIRS),*.h)
 UNIT_C    := $(call find,tests/unit,test_*.c)
 FUZZ_C    := $(call find,tests/fuzz,fuzz_*.c)
-GUEST_SRC := $(filter-out tests/guest/lib/%,$(call find,tests/guest,*.c) $(call find,tests/guest,*.S))
+GUEST_SRC := $(filter-out tests/guest/lib/% tests/guest/runner/%,$(call find,tests/guest,*.c) $(call find,tests/guest,*.S))
+GUEST_RUN := $(call find,tests/guest/runner,*.c)
 GUEST_LIB := $(call find,tests/guest/lib,*.c) $(call find,tests/guest/lib,*.S)
 KMOD_SRC  := $(wildcard kmod/*.c kmod/*.h kmod/Kbuild) $(wildcard abi/*.h)
 
@@ -81,6 +82,9 @@ FUZZERS   := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ_C))
 GUESTS    := $(patsubst tests/guest/%,$(B)/guest/%.elf,$(basename $(GUEST_SRC)))
 HYP_ELF   := $(if $(wildcard hyp/x86/hyp.ld),$(B)/hyp.elf $(B)/hyp.elf32)
 KMOD      := $(if $(wildcard kmod/Kbuild),$(B)/kmod/keel.ko $(B)/kmod/keel-backports.ko)
+KMODTEST_C := $(filter-out %/common.c,$(wildcard tests/kmod/*.c))
+KMODTEST  := $(patsubst tests/kmod/%.c,$(B)/kmodtest/%,$(KMODTEST_C)) \
+	$(if $(KMODTEST_C),$(B)/kmodtest/keel_fake.ko)
 
 # ---- what people type ---------------------------------------------------------------------------
 
@@ -89,8 +93,8 @@ KMOD      := $(if $(wildcard kmod/Kbuild),$(B)/kmod/keel.ko $(B)/kmod/keel-backp
 all: hyp programs kmod guests
 hyp: $(HYP_ELF)
 programs: $(BUILT)
-kmod: $(KMOD)
-guests: $(GUESTS)
+kmod: $(KMOD) $(KMODTEST)
+guests: $(GUESTS) $(if $(GUEST_RUN),$(B)/guest/keel-guest)
 unit: $(UNIT)
 fuzzers: $(FUZZERS)
 
@@ -183,6 +187,22 @@ $(B)/kmod/keel.ko $(B)/kmod/keel-backports.ko: $(KMOD_SRC) Makefile
 		exit $${PIPESTATUS[0]}
 	cp $(B)/kmod/$(KERNEL)/keel.ko $@
 
+# Its test programs, static since they run in root's initramfs, and the module on a hyp of the tests' own.
+$(B)/kmodtest/%: tests/kmod/%.c tests/kmod/common.c tests/kmod/common.h tests/kmod/guest.h \
+		$(wildcard abi/*.h) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(BASE) -D_GNU_SOURCE -pthread $(WARN) -static -s -o $@ $(filter %.c,$^) -luring
+
+$(B)/kmodtest/keel_fake.ko: $(KMOD_SRC) $(wildcard tests/kmod/fake/*) tests/kmod/guest.h Makefile
+	@mkdir -p $(@D)/fake
+	cp -u $(filter kmod/%.c kmod/%.h tests/kmod/fake/%,$^) $(@D)/fake/
+	env -u MAKEFLAGS -u MFLAGS $(MAKE) --no-print-directory -j2 \
+		-C /lib/modules/$$(cat $(B)/lab/debs/kernel-stable)/build \
+		M=$(CURDIR)/$(@D)/fake KEEL_TOP=$(CURDIR) KCFLAGS='-I$(CURDIR) -Werror' modules \
+		2>&1 | { grep -v '^Skipping BTF\|^  \(CC\|LD\|MODPOST\|BTF\)' || true; }; \
+		exit $${PIPESTATUS[0]}
+	cp $(@D)/fake/keel_fake.ko $@
+
 # ---- tiny guests --------------------------------------------------------------------------------
 
 GUEST_FLAGS := $(BASE) -ffreestanding -mno-red-zone -mgeneral-regs-only -fno-pic -fno-stack-protector \
@@ -205,6 +225,11 @@ $(B)/guest/%.elf: $(B)/guest/obj/tests/guest/%.c.o $(GUEST_LIB_O) tests/guest/gu
 $(B)/guest/%.elf: $(B)/guest/obj/tests/guest/%.S.o $(GUEST_LIB_O) tests/guest/guest.ld
 	$(GUEST_LINK)
 	objcopy -O binary $@ $(@:.elf=.bin)
+
+# Runs one of them in root, hence static: root's initramfs has few libraries.
+$(B)/guest/keel-guest: $(GUEST_RUN) $(wildcard tests/guest/*.h tests/guest/runner/*.h abi/*.h) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(BASE) -D_GNU_SOURCE $(WARN) -static -s -o $@ $(filter %.c,$^)
 
 # ---- unit tests and fuzz targets ----------------------------------------------------------------
 
