@@ -2,15 +2,12 @@
 /* How a VM's vCPU runs on a CPU: what it takes before each entry, and when it gives the CPU up. */
 
 #include "hyp/core/access.h"
-#include "hyp/core/guest_memory.h"
 #include "hyp/core/pv.h"
 #include "hyp/core/root.h"
 #include "hyp/core/run.h"
 #include "hyp/core/sched.h"
 #include "hyp/core/vm_exit.h"
 #include "hyp/x86/x86.h"
-
-#define OPCODE_HLT 0xf4
 
 /*
  * One turn of the loop:
@@ -95,21 +92,6 @@ static void start(struct vcpu *v, enum platform_event event)
 	                                                             : KEEL_RUN_READY;
 }
 
-/*
- * STI; HLT with an interrupt waiting: it belongs after the HLT. Not every CPU keeps the shadow over
- * an entry, and one that does not would take it before, and then sleep. So hyp steps over the HLT.
- */
-static void step_over_halt(struct vcpu *v)
-{
-	struct cpu_mode mode;
-	struct fetch_fault fault;
-	uint8_t bytes[15];
-
-	cpu_mode_get(v->cpu_state, &mode);
-	if (mode.cpl == 0 && guest_fetch(v, &mode, bytes, &fault) > 0 && bytes[0] == OPCODE_HLT)
-		cpu_skip(v->cpu_state, &v->regs, 1);
-}
-
 static void want_window(struct vcpu *v, bool on)
 {
 	if (v->vm->window_on == on)
@@ -124,10 +106,6 @@ static void take_interrupt(struct vcpu *v, enum platform_event event, bool injec
 	struct cpu_can can = cpu_can_take(v->cpu_state, &v->regs);
 	bool nmi = event == PLATFORM_EVENT_NMI;
 
-	if (!injected && can.shadow && v->regs.rflags & (1u << 9)) {
-		step_over_halt(v);
-		can = cpu_can_take(v->cpu_state, &v->regs);
-	}
 	if (injected || !(nmi ? can.nmi : can.intr)) {
 		want_window(v, true);
 		return;
