@@ -75,7 +75,7 @@ static void timer_hardware(struct root_vcpu *r, uint64_t deadline, uint8_t vecto
 		apic_timer_arm(deadline, vector);
 	r->armed = true;
 	r->armed_tsc = deadline;
-	r->armed_vector = vector; /* also while stopped: says who gets interrupts */
+	r->armed_vector = vector;
 }
 
 /* Root's timer interrupt is on its way already: pending or in service in the APIC, or acknowledged
@@ -110,39 +110,52 @@ void root_timer_check(void)
 	timer_advance(r, now);
 }
 
+/* Physical interrupts end root's run from here on. */
+static void hold_interrupts(struct root_vcpu *r)
+{
+	if (r->interrupts_held)
+		return;
+	r->interrupts_held = true;
+	cpu_trap(percpu()->root->cpu_state, CPU_TRAP_INTR, true);
+}
+
 /*
- * From here on physical interrupts go straight to root. Our own vector may be pending already: it
- * is taken here, or root would get it. What else is pending then goes the other way, so root's vCPU
- * has to look once more before it enters.
+ * From here on physical interrupts go straight to root, once our own vector is out of the APIC. It
+ * may be pending still: it is taken now, or, behind a vector of its class that root has not ended
+ * yet, it stays and the next entry tries again. (Root would take it for a spurious interrupt, which
+ * gets no EOI, and never have another.) What else is taken here goes by injection, so root's vCPU
+ * has to look before it enters.
  */
-static void let_go_of_interrupts(void)
+static void let_go_of_interrupts(struct root_vcpu *r)
 {
 	struct vcpu *root = percpu()->root;
 
+	if (!r->interrupts_held)
+		return;
 	interrupts_take();
 	percpu()->timer_fired = 0;
 	__atomic_store_n(&root->look, 1, __ATOMIC_RELEASE);
+	if (apic_read(APIC_REG_IRR + HYP_TIMER_VECTOR / 32) & (1u << HYP_TIMER_VECTOR % 32))
+		return;
+	r->interrupts_held = false;
 	cpu_trap(root->cpu_state, CPU_TRAP_INTR, false);
 }
 
 static void timer_program(struct root_vcpu *r)
 {
-	bool trapped = r->armed_vector == HYP_TIMER_VECTOR;
 	uint64_t root_deadline;
 
 	root_timer_check();
 	root_deadline = masked(r) ? NEVER : r->deadline_tsc;
 	if (r->hyp_deadline_tsc != NEVER || periodic(r)) {
+		hold_interrupts(r);
 		timer_hardware(r,
 		        root_deadline < r->hyp_deadline_tsc ? root_deadline : r->hyp_deadline_tsc,
 		        HYP_TIMER_VECTOR);
-		if (!trapped)
-			cpu_trap(percpu()->root->cpu_state, CPU_TRAP_INTR, true);
 		return;
 	}
 	timer_hardware(r, root_deadline, (uint8_t)r->lvt_timer);
-	if (trapped)
-		let_go_of_interrupts();
+	let_go_of_interrupts(r);
 }
 
 void timer_set_hyp_deadline(uint64_t host_tsc)

@@ -25,6 +25,7 @@ struct root_vcpu {
 	uint64_t deadline_tsc;     /* (o) next expiry, UINT64_MAX: none */
 	uint64_t hyp_deadline_tsc; /* (o) UINT64_MAX: none */
 	uint64_t armed_tsc;        /* (o) what the hardware is armed for, UINT64_MAX: stopped */
+	bool interrupts_held;      /* (o) CPU_TRAP_INTR is on */
 	uint8_t armed_vector;      /* (o) */
 	bool armed;                /* (o) armed_* say what the hardware does */
 	uint32_t ldr, icr_high;    /* (o) xAPIC only: as root wrote them */
