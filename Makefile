@@ -13,10 +13,10 @@
 PROGRAMS      := keelvm keel keeld
 keelvm_DIRS   := vmm engine
 keelvm_PKGS   := liburing libcjson libseccomp
-keel_DIRS     := cli
-keel_PKGS     := libucl libcjson
-keeld_DIRS    := keeld
-keeld_PKGS    := libucl libcjson
+keel_DIRS     := cli config
+keel_PKGS     := libcjson
+keeld_DIRS    := keeld config
+keeld_PKGS    := libcjson
 
 B       := build
 CC      := gcc
