@@ -38,10 +38,9 @@ uint64_t timebase_when(const struct timebase *t, uint64_t count)
 
 	if (tsc >= UINT64_MAX - 4)
 		return UINT64_MAX;
-	/* The guess is off by the rounding of both ratios: a few TSC ticks at most. */
+	/* Never too late: the inverse times count is under the next whole TSC tick. Too early by
+	 * the part that was cut off. */
 	for (unsigned i = 0; i < 4 && timebase_count(t, tsc) < count; i++)
 		tsc++;
-	for (unsigned i = 0; i < 4 && tsc != 0 && timebase_count(t, tsc - 1) >= count; i++)
-		tsc--;
 	return tsc;
 }

@@ -182,6 +182,7 @@ static void test_periodic(void **unused)
 	platform_run_shared_timers(&pc->p, pc->now);
 	assert_int_equal(pc_serve(pc, 0), -1);
 	assert_int_equal(platform_shared_deadline(&pc->p), pc->now + 50000 * COUNT);
+	assert_int_equal(get(pc, 0x108), (uint32_t)(get(pc, 0xf0) + 50000));
 	pc_store(pc, 0, HPET + 0x108, 4, 1); /* 100 MHz */
 	assert_in_range(pc_run_until(pc, pc->now + TSC_HZ), 40000, 50001);
 	pc_free(pc);
@@ -256,6 +257,13 @@ static void test_legacy(void **unused)
 	step(pc, 400000); /* 4 ms: a PIT period is 3.4 ms, an RTC period 1 ms */
 	assert_int_equal(pc_serve(pc, 0), 0x48);
 	assert_int_equal(pc_serve(pc, 0), 0x42);
+	/* Edges that fell while the wire was away, and that nobody looked at, do not come later. */
+	pc_outb(pc, 0x70, 0x0b);
+	pc_outb(pc, 0x71, 0x02);
+	set(pc, 0x10, 2);
+	pc->now += 10000000;
+	set(pc, 0x10, 0);
+	assert_int_equal(pc_serve(pc, 0), -1);
 	pc_free(pc);
 }
 

@@ -222,6 +222,14 @@ static void test_init_words(void **unused)
 	assert_int_equal(pc_inb(pc, 0x21), 0xfe);
 	pulse(pc, 2);
 	assert_int_equal(pc_take(pc, 0), 0x40);
+	/* A wire that is high meanwhile: the edge is past, a level is still there. */
+	pc_outb(pc, 0x4d0, 0x20);
+	platform_pin(&pc->p, 4, 1, true);
+	platform_pin(&pc->p, 5, 1, true);
+	pc_outb(pc, 0x20, 0x10);
+	pc_outb(pc, 0x21, 0x40);
+	pc_outb(pc, 0x21, 0x04);
+	assert_int_equal(pc_take(pc, 0), 0x45);
 	pc_free(pc);
 }
 
