@@ -4,7 +4,7 @@
 
 #include "abi/exits.h"
 #include "abi/hypercall.h"
-#include "hyp/core/arena.h"
+#include "hyp/x86/arena.h"
 #include "hyp/cpu/cpu.h"
 #include "hyp/dev/platform.h"
 #include "hyp/x86/addr.h"

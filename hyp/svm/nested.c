@@ -5,7 +5,7 @@
 #include "hyp/cpu/cpu.h"
 #include "abi/hypercall.h"
 #include "hw/msr.h"
-#include "hyp/core/arena.h"
+#include "hyp/x86/arena.h"
 #include "hyp/svm/svm.h"
 #include "hyp/x86/x86.h"
 

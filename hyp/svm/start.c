@@ -3,7 +3,7 @@
 
 #include "hyp/svm/svm.h"
 #include "hw/msr.h"
-#include "hyp/core/arena.h"
+#include "hyp/x86/arena.h"
 #include "hyp/x86/x86.h"
 
 uint32_t svm_features;

@@ -6,7 +6,7 @@
 #include "abi/hypercall.h"
 #include "hw/apic.h"
 #include "hw/msr.h"
-#include "hyp/core/arena.h"
+#include "hyp/x86/arena.h"
 #include "hyp/svm/svm.h"
 #include "hyp/x86/x86.h"
 

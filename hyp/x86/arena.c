@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A bump pointer over pages that belong to one partition. */
 
-#include "hyp/core/arena.h"
+#include "hyp/x86/arena.h"
 #include "hyp/x86/x86.h"
 #include "lib/string.h"
 
