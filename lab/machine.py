@@ -210,9 +210,28 @@ class Machine:
         try:
             match = self.agent.expect(rf"^{number} (\d+) ?(\S*)\n", timeout_s)
         except LabError:
+            self.dump_cpus()
             raise self._explain(f"no answer within {timeout_s} s to: {script}") from None
         output = base64.b64decode(match.group(2)).decode(errors="replace")
         return Result(int(match.group(1)), output)
+
+    def answers(self, timeout_s=30):
+        """Whether root still does what it is told."""
+        try:
+            return self.run("echo yes", timeout_s).output == "yes\n"
+        except LabError:
+            return False
+
+    def dump_cpus(self):
+        """Leaves each emulated CPU's registers and APIC in the logs; for a machine that is stuck."""
+        with open(os.path.join(self.logs, "cpus.log"), "w", encoding="utf-8") as out:
+            try:
+                for cpu in range(self.hardware.cpus):
+                    for line in (f"cpu {cpu}", "info registers", "info lapic"):
+                        text = self.qmp.command("human-monitor-command", **{"command-line": line})
+                        out.write(f"--- CPU {cpu}: {line}\n{text}\n")
+            except LabError as error:
+                out.write(f"{error}\n")
 
     def check(self, script, timeout_s=60):
         """Runs a script that has to succeed; returns what it printed."""
@@ -236,6 +255,7 @@ class Machine:
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
+            self.dump_cpus()
             raise self._explain(f"the machine did not turn off within {timeout_s} s") from None
         if self.out_of_time:
             raise self._explain("the machine was ended by the watchdog")

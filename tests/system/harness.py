@@ -89,10 +89,12 @@ def run_cases(make_machine, cases):
         with make_machine() as machine:
             machine.wait_ready()
             for case in cases:
-                if not machine.is_running():
-                    print(f"FAIL {case.__name__}: the server is gone")
-                    results.append(False)
-                    continue
+                if not machine.is_running() or results[-1:] == [False] and not machine.answers():
+                    left = cases[len(results):]
+                    print(f"FAIL: the server is gone or stuck; not run: "
+                          + ", ".join(c.__name__ for c in left))
+                    results += [False] * len(left)
+                    break
                 results.append(run_case(case, machine))
             if machine.is_running() and False not in results:
                 results.append(run_case(power_off, machine))
