@@ -72,7 +72,7 @@ void lapic_timer_rearm(struct platform *p, struct lapic *l, uint64_t now)
 		        period(l) < PLATFORM_LAPIC_TIMER_HZ / PLATFORM_PERIODIC_MAX_HZ)
 			deadline = now + p->min_period_tsc;
 	}
-	LAPIC_STORE(l->deadline, deadline);
+	LAPIC_STORE(l->deadline, platform_clamp_deadline(deadline));
 }
 
 /* Expired ticks merge into one interrupt, as IRR has one bit for them. */
@@ -139,7 +139,7 @@ void lapic_timer_write_tsc(struct platform *p, struct lapic *l, uint64_t value, 
 	if (value != 0 && value <= now)
 		lapic_timer_run(p, l, now);
 	else
-		LAPIC_STORE(l->deadline, value == 0 ? PLATFORM_NEVER : value);
+		lapic_timer_rearm(p, l, now);
 }
 
 uint64_t lapic_timer_read_tsc(const struct lapic *l, uint64_t now)

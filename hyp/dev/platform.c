@@ -4,7 +4,8 @@
 #include "hw/msr.h"
 #include "hyp/dev/platform_state.h"
 
-/* 8-bit devices; wider accesses are split as the ISA bus does. */
+/* 8-bit devices; wider accesses are split as the ISA bus does. NULL: reads ones, writes do nothing.
+ */
 struct port_range {
 	uint16_t first;
 	uint16_t last;
@@ -13,15 +14,15 @@ struct port_range {
 };
 
 static const struct port_range ports[] = {
-        {PLATFORM_PM_TIMER_PORT, PLATFORM_PM_TIMER_PORT + 3, pmtimer_read, pmtimer_write},
+        {PLATFORM_PM_TIMER_PORT, PLATFORM_PM_TIMER_PORT + 3, pmtimer_read, NULL},
         {0x3f8, 0x3ff, uart_read, uart_write},
         {0x20, 0x21, pic_read, pic_write},
         {0xa0, 0xa1, pic_read, pic_write},
         {0x40, 0x43, pit_read, pit_write},
         {0x61, 0x61, pit_read, pit_write},
         {0x70, 0x71, rtc_read, rtc_write},
-        {0x80, 0x80, delay_read, delay_write},
-        {0xed, 0xed, delay_read, delay_write},
+        {0x80, 0x80, NULL, NULL}, /* POST codes, and how old software waits */
+        {0xed, 0xed, NULL, NULL}, /* Linux's other port for that */
         {0x60, 0x60, kbc_read, kbc_write},
         {0x64, 0x64, kbc_read, kbc_write},
         {0x92, 0x92, reset_read, reset_write},
@@ -67,6 +68,7 @@ void platform_unlock(struct platform *p, unsigned self)
 
 	deadline = earliest(deadline, earliest(p->rtc.deadline, p->uart.deadline));
 	deadline = earliest(deadline, ioapic_deadline(&p->ioapic));
+	deadline = platform_clamp_deadline(deadline);
 	__atomic_store_n(&p->shared_deadline, deadline, __ATOMIC_RELAXED);
 	p->work = (struct platform_work){.notify = 0};
 	spin_unlock(&p->lock);
@@ -171,10 +173,12 @@ bool platform_pio(struct platform *p, unsigned vcpu, uint16_t port, unsigned siz
 		const struct port_range *r = i == 0 ? range : find_port(port + i);
 		uint16_t at = (uint16_t)(port + i);
 
-		if (write && r != NULL)
+		if (write && r != NULL && r->write != NULL)
 			r->write(p, at, (uint8_t)(*value >> i * 8), now);
 		else if (!write)
-			result |= (uint32_t)(r != NULL ? r->read(p, at, now) : 0xff) << i * 8;
+			result |= (uint32_t)(r != NULL && r->read != NULL ? r->read(p, at, now)
+			                                                  : 0xff)
+			          << i * 8;
 	}
 	platform_unlock(p, vcpu);
 	if (!write)

@@ -13,7 +13,7 @@
  *
  * Time. `now` is always the guest's TSC (host TSC + the VM's offset). Every clock is elapsed TSC
  * times one ratio from the common base 0; no clock adds steps. Deadlines are guest TSC values;
- * PLATFORM_NEVER means none.
+ * PLATFORM_NEVER means none; others are below 2^63.
  *
  * Locking. Everything but the LAPICs is guarded by `lock` inside the platform (taken here, never
  * held over a callback that takes it again). A LAPIC belongs to the CPU on which its vCPU runs;

@@ -59,6 +59,13 @@ struct platform {
 	struct lapic lapic[PLATFORM_MAX_VCPUS]; /* (d) */
 };
 
+/* What lies decades ahead is never: so the core may add its offset to a deadline without a wrap,
+ * whatever a guest asked for. */
+static inline uint64_t platform_clamp_deadline(uint64_t tsc)
+{
+	return tsc > INT64_MAX ? PLATFORM_NEVER : tsc;
+}
+
 #define PLATFORM_NOBODY PLATFORM_MAX_VCPUS /* no vCPU is the cause */
 
 void platform_lock(struct platform *p);

@@ -12,11 +12,3 @@ uint8_t pmtimer_read(struct platform *p, uint16_t port, uint64_t now)
 {
 	return (uint8_t)(pmtimer_count(p, now) >> (port - PLATFORM_PM_TIMER_PORT) * 8);
 }
-
-void pmtimer_write(struct platform *p, uint16_t port, uint8_t value, uint64_t now)
-{
-	(void)p;
-	(void)port;
-	(void)value;
-	(void)now;
-}

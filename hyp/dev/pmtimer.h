@@ -9,4 +9,3 @@
 
 uint32_t pmtimer_count(const struct platform *p, uint64_t now);
 uint8_t pmtimer_read(struct platform *p, uint16_t port, uint64_t now);
-void pmtimer_write(struct platform *p, uint16_t port, uint8_t value, uint64_t now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a PC resets itself beside the keyboard controller, and the ports that only take time. */
+/* How a PC resets itself beside the keyboard controller. */
 #include "hyp/dev/platform_state.h"
 #include "hyp/dev/reset.h"
 
@@ -30,22 +30,6 @@ void reset_write(struct platform *p, uint16_t port, uint8_t value, uint64_t now)
 			platform_request_reset(p, PLATFORM_RESET_PORT_92H);
 		r->port_92h = value;
 	}
-}
-
-uint8_t delay_read(struct platform *p, uint16_t port, uint64_t now)
-{
-	(void)p;
-	(void)port;
-	(void)now;
-	return 0xff;
-}
-
-void delay_write(struct platform *p, uint16_t port, uint8_t value, uint64_t now)
-{
-	(void)p;
-	(void)port;
-	(void)value;
-	(void)now;
 }
 
 void reset_reset(struct reset *r)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The reset control register CF9h (ICH9 §13.7.5; also ACPI's reset register), port 92h, and the
- * ports of POST codes and delays. */
+/* The reset control register CF9h (ICH9 §13.7.5; also ACPI's reset register) and port 92h. */
 #pragma once
 
 #include "hyp/dev/platform.h"
@@ -14,5 +13,3 @@ struct reset {
 void reset_reset(struct reset *r);
 uint8_t reset_read(struct platform *p, uint16_t port, uint64_t now);
 void reset_write(struct platform *p, uint16_t port, uint8_t value, uint64_t now);
-uint8_t delay_read(struct platform *p, uint16_t port, uint64_t now);
-void delay_write(struct platform *p, uint16_t port, uint8_t value, uint64_t now);

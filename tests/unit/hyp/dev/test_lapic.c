@@ -584,6 +584,10 @@ static void test_tsc_deadline(void **unused)
 	pc_wrmsr(pc, 0, MSR_TSC_DEADLINE, 20000);
 	pc_wrmsr(pc, 0, MSR_TSC_DEADLINE, 0);
 	assert_int_equal(pc_run_until(pc, 30000), 0);
+	pc_wrmsr(pc, 0, MSR_TSC_DEADLINE,
+	        UINT64_MAX - 5); /* reads back, but the core is asked for no time that wraps */
+	assert_true(pc_rdmsr(pc, 0, MSR_TSC_DEADLINE) == UINT64_MAX - 5);
+	assert_true(platform_vcpu_deadline(&pc->p, 0) == PLATFORM_NEVER);
 	pc_wrmsr(pc, 0, MSR_TSC_DEADLINE, 40000);
 	pc_set_apic(pc, 0, APIC_REG_LVT_TIMER, 0x31);
 	pc_set_apic(pc, 0, APIC_REG_LVT_TIMER, 0x31 | APIC_LVT_TIMER_TSC_DEADLINE);
