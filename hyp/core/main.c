@@ -3,6 +3,7 @@
 
 #include "hyp/core/pool.h"
 #include "hyp/core/root.h"
+#include "hyp/core/root_restart.h"
 #include "hyp/core/root_vcpu.h"
 #include "hyp/core/run.h"
 #include "hyp/core/sched.h"
@@ -76,6 +77,7 @@ void core_cpu_main(void)
 		struct vcpu *v;
 
 		interrupts_sort();
+		root_restart_poll();
 		root_timer_check();
 		sched_run_timers();
 		v = sched_next();

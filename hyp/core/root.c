@@ -8,6 +8,7 @@
 #include "hw/apic.h"
 #include "hw/msr.h"
 #include "hyp/core/pool.h"
+#include "hyp/core/root_restart.h"
 #include "hyp/core/root_vcpu.h"
 #include "hyp/x86/e820.h"
 #include "hyp/x86/x86.h"
@@ -111,6 +112,9 @@ static void make_vcpu(struct vcpu *v, unsigned index)
 		cpu_trap_msr(v->cpu_state, msrs_read_write[i], true, true);
 	cpu_trap_msr(v->cpu_state, MSR_X2APIC_BASE + APIC_REG_ICR, false, true);
 	cpu_trap_msr(v->cpu_state, MSR_X2APIC_BASE + APIC_REG_SVR, false, true);
+	cpu_trap_port(v->cpu_state, 0x64, 1);
+	cpu_trap_port(v->cpu_state, 0x92, 1);
+	cpu_trap_port(v->cpu_state, 0xcf9, 1);
 	cpu->root = v;
 }
 
@@ -143,15 +147,30 @@ static void set_entry(struct vcpu *v, const struct linux_entry *entry)
 		panic("root's first state is refused by the CPU's rules");
 }
 
-static void load_kernel(const struct boot_info *info)
+void root_image_e820(struct linux_image *image)
 {
-	struct linux_image image = {
-	        .e820 = root_e820, .e820_count = root_e820_count, .rsdp = info->rsdp};
+	image->e820 = root_e820;
+	image->e820_count = root_e820_count;
+}
+
+void root_start(struct vcpu *v, const struct linux_image *image)
+{
 	struct linux_entry entry;
+
+	if (linux_load(image, &entry) != 0)
+		panic("root's kernel cannot be started");
+	set_entry(v, &entry);
+	v->root->wait_sipi = false;
+}
+
+static void first_start(const struct boot_info *info)
+{
+	struct linux_image image = {.rsdp = info->rsdp};
 
 	if (info->module_count < 1)
 		panic("no module: give root's kernel (bzImage) as the first and its initramfs as "
-		      "the second");
+		      "the "
+		      "second");
 	image.kernel = info->modules[0].start;
 	image.kernel_bytes = info->modules[0].size_bytes;
 	image.cmdline = info->modules[0].cmdline;
@@ -159,9 +178,9 @@ static void load_kernel(const struct boot_info *info)
 		image.initrd = info->modules[1].start;
 		image.initrd_bytes = info->modules[1].size_bytes;
 	}
-	if (linux_load(&image, &entry) != 0)
-		panic("root's kernel cannot be started");
-	set_entry(&root_partition.vcpus[0], &entry);
+	root_image_e820(&image);
+	root_restart_keep(info);
+	root_start(&root_partition.vcpus[0], &image);
 }
 
 void root_create(const struct boot_info *info)
@@ -177,7 +196,7 @@ void root_create(const struct boot_info *info)
 	for (unsigned i = 0; i < cpu_count; i++)
 		make_vcpu(&root_partition.vcpus[i], i);
 	root_pci_init(root_partition.vcpus, cpu_count);
-	load_kernel(info);
+	first_start(info);
 }
 
 /* Every CPU that was in root's guest mode with old translations has left it. Pairs with enter() in

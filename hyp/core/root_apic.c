@@ -137,8 +137,8 @@ static void let_go_of_interrupts(struct root_vcpu *r)
 		return;
 	interrupts_take();
 	percpu()->timer_fired = 0;
-	/* Only for what is new: with our vector stuck behind a held one this comes at each entry, and root
-	 * has to be entered to end that one. */
+	/* Only for what is new: with our vector stuck behind a held one this comes at each entry,
+	 * and root has to be entered to end that one. */
 	if (__builtin_memcmp(before, pending, sizeof(before)) != 0 || percpu()->nmi_seen != 0)
 		__atomic_store_n(&root->look, 1, __ATOMIC_RELEASE);
 	if (apic_read(APIC_REG_IRR + HYP_TIMER_VECTOR / 32) & (1u << HYP_TIMER_VECTOR % 32))

@@ -6,6 +6,7 @@
 #include "hw/apic.h"
 #include "hw/msr.h"
 #include "hyp/core/root.h"
+#include "hyp/core/root_restart.h"
 #include "hyp/core/root_vcpu.h"
 #include "hyp/core/run.h"
 #include "hyp/core/sched.h"
@@ -228,6 +229,23 @@ static void port_out(uint16_t port, unsigned size, uint32_t value)
 		outl(port, value);
 }
 
+/*
+ * Root asks for a reset of the machine: the keyboard controller's pulse, the fast reset of port
+ * 92h, the chipset's reset port (which is also ACPI's reset register on PCs). hyp starts root again
+ * instead.
+ */
+static const char *reset_asked(uint16_t port, unsigned size, uint32_t value)
+{
+	if (size != 1)
+		return NULL;
+	switch (port) {
+	case 0x64: return value == 0xfe ? "reset by the keyboard controller" : NULL;
+	case 0x92: return value & 1 ? "reset by port 92h" : NULL;
+	case 0xcf9: return value & 4 ? "reset by port CF9h" : NULL;
+	default: return NULL;
+	}
+}
+
 static void exit_pio(struct vcpu *v)
 {
 	const struct cpu_exit *x = &v->exit;
@@ -238,6 +256,11 @@ static void exit_pio(struct vcpu *v)
 	if (x->string) {
 		inject_fault(
 		        v, VECTOR_GP, true); /* nobody does string I/O on the configuration ports */
+		return;
+	}
+	if (x->write && reset_asked(x->port, x->size, value) != NULL) {
+		root_restart_request(reset_asked(x->port, x->size, value));
+		skip(v);
 		return;
 	}
 	if (!root_pci_port(x->port, x->size, x->write, &value)) {
@@ -280,12 +303,18 @@ static void exit_undefined(struct vcpu *v)
 	inject_fault(v, VECTOR_UD, false);
 }
 
+static void exit_shutdown(struct vcpu *v)
+{
+	log_line("root: triple fault on CPU %u at rip %llx", v->index,
+	        (unsigned long long)v->regs.rip);
+	root_restart_request("triple fault");
+}
+
 static void exit_fatal(struct vcpu *v)
 {
 	panic("root's CPU %u stopped: %s (code %x) at rip %llx, rsp %llx", v->index,
-	        v->exit.kind == KEEL_KIND_SHUTDOWN  ? "triple fault"
-	        : v->exit.kind == KEEL_KIND_INVALID ? "state that the CPU refuses"
-	                                            : "exit that hyp does not expect",
+	        v->exit.kind == KEEL_KIND_INVALID ? "state that the CPU refuses"
+	                                          : "exit that hyp does not expect",
 	        v->exit.vendor_code, (unsigned long long)v->regs.rip,
 	        (unsigned long long)v->regs.gpr[KEEL_RSP]);
 }
@@ -303,6 +332,7 @@ static void (*const handlers[KEEL_KIND_COUNT])(struct vcpu *v) = {
         [KEEL_KIND_WINDOW] = exit_window,
         [KEEL_KIND_UNDEFINED] = exit_undefined,
         [KEEL_KIND_INIT] = exit_nothing,
+        [KEEL_KIND_SHUTDOWN] = exit_shutdown,
 };
 
 /* The emulator does not take the interrupt shadow back at VMRUN: an exit between STI and HLT would

@@ -47,6 +47,14 @@ void root_pci_init(struct vcpu *vcpus, unsigned count)
 		panic("hyp's heap is too small for root's nested page tables");
 }
 
+void root_pci_reset(void)
+{
+	spin_lock(&lock);
+	hyppci_init(&function);
+	spin_unlock(&lock);
+	__atomic_store_n(&config_address, 0, __ATOMIC_RELAXED);
+}
+
 /* Sends what the model says can be sent now. Needs: lock not held. */
 static void send(void)
 {

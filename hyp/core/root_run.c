@@ -3,6 +3,7 @@
  */
 
 #include "hyp/core/root.h"
+#include "hyp/core/root_restart.h"
 #include "hyp/core/root_vcpu.h"
 #include "hyp/core/run.h"
 #include "hyp/core/sched.h"
@@ -22,6 +23,8 @@ bool root_has_interrupt(void)
 	const struct vcpu *v = percpu()->root;
 	const struct root_vcpu *r = v->root;
 
+	if (root_restart_stops_us())
+		return true;
 	if (r->wait_sipi)
 		return __atomic_load_n(&r->sipi, __ATOMIC_ACQUIRE) != 0;
 	return highest_pending(percpu()) >= 0 ||
@@ -37,7 +40,9 @@ bool root_wants_cpu(void)
 	switch (v->state) {
 	case VCPU_READY:
 	case VCPU_RUNNING: return true;
-	case VCPU_WAIT_SIPI: return __atomic_load_n(&r->sipi, __ATOMIC_ACQUIRE) != 0;
+	case VCPU_WAIT_SIPI:
+		return __atomic_load_n(&r->sipi, __ATOMIC_ACQUIRE) != 0 ||
+		       root_restart_is_loading();
 	case VCPU_HALTED:
 		return __atomic_load_n(&r->nmi_pending, __ATOMIC_ACQUIRE) ||
 		       __atomic_load_n(&r->init_pending, __ATOMIC_ACQUIRE) ||
@@ -133,6 +138,14 @@ void root_run(struct vcpu *v)
 	while (v->state == VCPU_RUNNING) {
 		uint64_t slice_end, timers, start;
 
+		if (root_restart_stops_us()) {
+			sched_put(v, VCPU_READY);
+			return; /* to root_restart_poll, which puts it away */
+		}
+		if (root_restart_is_loading()) {
+			root_restart_step(v);
+			continue;
+		}
 		requeue_cut(v);
 		if (!take_start(v))
 			return;

@@ -32,6 +32,7 @@ struct root_vcpu {
 	uint32_t nmi_pending;      /* (a) an NMI sent through hyp or taken in hyp */
 	uint32_t init_pending;     /* (a) */
 	uint32_t sipi;             /* (a) 0x100 | vector once one was sent */
+	bool stopped;              /* (o) put away for a restart */
 	bool wait_sipi;            /* (o) after INIT, or an application processor not yet started */
 	uint32_t in_guest;         /* (a) between the check of `look` and the exit */
 	uint64_t entries;          /* (a) counts entries, for those who wait for an exit */
@@ -46,6 +47,11 @@ bool root_apic_write(struct vcpu *v, uint32_t reg, uint64_t value);
 uint64_t root_tsc_deadline_read(struct vcpu *v);
 void root_tsc_deadline_write(struct vcpu *v, uint64_t value);
 void root_apic_init(struct root_vcpu *r);
+/* hyp/core/root.c: e820 of root; kernel, zero page and first state into root's memory and its boot
+ * vCPU. Panics if it cannot. */
+struct linux_image;
+void root_image_e820(struct linux_image *image);
+void root_start(struct vcpu *v, const struct linux_image *image);
 /* Sends root's timer vector if its deadline is due and the hardware has not done it. */
 void root_timer_check(void);
 
@@ -58,6 +64,7 @@ size_t root_fetch(struct vcpu *v, const struct cpu_mode *mode, uint8_t *bytes);
 enum insn_mode root_insn_mode(const struct vcpu *v, const struct cpu_mode *mode);
 /* hyp/core/root_pci.c: the hyp PCI function in root's configuration space. */
 void root_pci_init(struct vcpu *vcpus, unsigned count);
+void root_pci_reset(void); /* power-on state, for the next root */
 bool root_pci_port(uint16_t port, unsigned size, bool write, uint32_t *value);
 bool root_pci_ecam(uint64_t gpa, unsigned size, bool write, uint64_t *value);
 void root_send_msi(uint64_t address, uint32_t data);

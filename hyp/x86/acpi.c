@@ -77,6 +77,7 @@ static void read_madt_entry(
 	struct acpi_madt_lapic lapic;
 	struct acpi_madt_x2apic x2apic;
 	struct acpi_madt_lapic_address address;
+	struct acpi_madt_ioapic ioapic;
 
 	if (e->type == ACPI_MADT_LAPIC && e->length >= sizeof(lapic)) {
 		memcpy(&lapic, at, sizeof(lapic));
@@ -87,6 +88,10 @@ static void read_madt_entry(
 	} else if (e->type == ACPI_MADT_LAPIC_ADDRESS && e->length >= sizeof(address)) {
 		memcpy(&address, at, sizeof(address));
 		info->lapic_address = address.address;
+	} else if (e->type == ACPI_MADT_IOAPIC && e->length >= sizeof(ioapic)) {
+		memcpy(&ioapic, at, sizeof(ioapic));
+		if (info->ioapic_count < ACPI_IOAPICS_MAX)
+			info->ioapics[info->ioapic_count++] = ioapic.address;
 	}
 }
 

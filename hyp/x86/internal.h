@@ -65,11 +65,14 @@ bool panic_stops_us(void); /* true on a CPU other than the one that panics */
 void panic_configure(const char *cmdline);
 
 /* acpi.c: what hyp itself needs of the tables. */
+#define ACPI_IOAPICS_MAX 16u
 struct acpi_info {
 	uint32_t apic_ids[CPU_MAX]; /* enabled CPUs in the MADT's order */
 	unsigned cpu_count;
 	unsigned cpus_ignored; /* more than CPU_MAX */
 	uint64_t lapic_address;
+	uint64_t ioapics[ACPI_IOAPICS_MAX]; /* HPAs */
+	unsigned ioapic_count;
 	uint16_t pm_timer_port; /* 0: none */
 	bool pm_timer_32;
 	struct acpi_gas reset_reg; /* address 0: none */

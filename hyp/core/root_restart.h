@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Root's next life without firmware: how one root ends and another begins while the VMs run on. */
+#pragma once
+
+#include "hyp/core/partition.h"
+#include "hyp/x86/boot_info.h"
+
+/*
+ * Essay: from one root to the next.
+ *
+ * A restart is asked for by root itself (a reset port, CF9h, a triple fault). Then, in this order:
+ *
+ *   STOPPING  every CPU puts its root vCPU away by itself: out of guest mode, power-on state,
+ * waiting for SIPI; its APIC forgets what the old root had in service. VMs' vCPUs run on in
+ * between: a CPU looks once, when it next passes its loop. quiesce   the last CPU to stop takes bus
+ * mastering and interrupts from all devices: no old DMA lands from here on. COPYING   the boot
+ * CPU's root vCPU is scheduled like a running one, but each of its turns copies a piece of the kept
+ *             initramfs into root's memory, so that the VMs of that CPU lose no more time than to
+ * any other work of root. load      kernel, zero page and first state, as at the start. Root runs.
+ *
+ * hyp keeps the images in pages of the pool from the start on, since a root that ran may have
+ * overwritten any of its memory. VMs, their memory in root's nested tables, their exit slots and
+ * doorbell bits stay as they are; only the event word starts at 0.
+ */
+
+/* Keeps the boot modules' images. Boot CPU, after pool_init and before root's memory is written. */
+void root_restart_keep(const struct boot_info *info);
+/* Fills in kernel, initrd, command line and RSDP of the root to start; e820 is the caller's. False:
+ * there is no kernel. */
+struct linux_image;
+bool root_restart_image(struct linux_image *image);
+/* From root's exit, on its CPU: root wants to be restarted. Returns; what follows happens in
+ * root_restart_poll. */
+void root_restart_request(const char *why);
+/* Each CPU, in its loop: does this CPU's share. */
+void root_restart_poll(void);
+/* A restart has this CPU's root vCPU to put away. */
+bool root_restart_stops_us(void);
+/* The boot CPU's root vCPU has pieces to copy; its turn is root_restart_step. */
+bool root_restart_is_loading(void);
+void root_restart_step(struct vcpu *v);
+
+extern uint32_t root_starts; /* how many roots were started, this one included */

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Taking the machine's devices out of the hands of a root that is gone. */
+#pragma once
+
+#include "abi/types.h"
+
+/*
+ * Every PCI function that is reachable from bus 0 loses bus mastering, MSI, MSI-X and INTx, and its
+ * posted writes are flushed by a read; IOAPIC pins and the 8259s are masked. After it no DMA that
+ * an earlier root programmed lands any more. Needs: root runs on no CPU. Returns the number of
+ * functions that were masters.
+ */
+unsigned machine_quiesce(void);
+
+/* This CPU's local APIC forgets what is in service and pending, and masks what root had programmed
+ * but the timer, which hyp shares. */
+void apic_quiesce(void);
