@@ -25,7 +25,7 @@
 
 void ioapic_reset(struct ioapic *io)
 {
-	*io = (struct ioapic){.id = 0};
+	*io = (struct ioapic){.deadline = PLATFORM_NEVER};
 	for (unsigned i = 0; i < IOAPIC_PINS; i++) {
 		io->redirect[i] = PIN_MASKED;
 		io->resume_tsc[i] = PLATFORM_NEVER;
@@ -47,6 +47,18 @@ static bool send(struct platform *p, uint64_t redirect)
 	};
 
 	return lapic_deliver(p, &m, &p->work.notify) != 0;
+}
+
+/* A pin's re-delivery waits until then, or (PLATFORM_NEVER) no longer. */
+static void set_resume(struct ioapic *io, unsigned pin, uint64_t tsc)
+{
+	if (io->resume_tsc[pin] == tsc)
+		return;
+	io->resume_tsc[pin] = tsc;
+	io->deadline = PLATFORM_NEVER;
+	for (unsigned i = 0; i < IOAPIC_PINS; i++)
+		if (io->resume_tsc[i] < io->deadline)
+			io->deadline = io->resume_tsc[i];
 }
 
 static void offer_level(struct platform *p, unsigned pin)
@@ -79,7 +91,7 @@ void ioapic_set_pin(struct platform *p, unsigned pin, unsigned source, bool high
 		io->lines[pin] &= (uint8_t) ~(1u << source);
 	if (io->lines[pin] == 0) {
 		io->repeats[pin] = 0;
-		io->resume_tsc[pin] = PLATFORM_NEVER;
+		set_resume(io, pin, PLATFORM_NEVER);
 	} else if ((io->redirect[pin] & PIN_LEVEL) != 0) {
 		offer_level(p, pin);
 	} else if (!was_high && (io->redirect[pin] & PIN_MASKED) == 0) {
@@ -101,20 +113,10 @@ void ioapic_eoi(struct platform *p, uint8_t vector, uint64_t now)
 			io->repeats[pin] = 0;
 		else if (++io->repeats[pin] >= BRAKE_REPEATS) {
 			io->repeats[pin] = BRAKE_AGAIN;
-			io->resume_tsc[pin] = now + p->tsc_hz / BRAKE_HZ;
+			set_resume(io, pin, now + p->tsc_hz / BRAKE_HZ);
 		}
 		offer_level(p, pin);
 	}
-}
-
-uint64_t ioapic_deadline(const struct ioapic *io)
-{
-	uint64_t deadline = PLATFORM_NEVER;
-
-	for (unsigned pin = 0; pin < IOAPIC_PINS; pin++)
-		if (io->resume_tsc[pin] < deadline)
-			deadline = io->resume_tsc[pin];
-	return deadline;
 }
 
 void ioapic_run(struct platform *p, uint64_t now)
@@ -122,7 +124,7 @@ void ioapic_run(struct platform *p, uint64_t now)
 	for (unsigned pin = 0; pin < IOAPIC_PINS; pin++) {
 		if (p->ioapic.resume_tsc[pin] > now)
 			continue;
-		p->ioapic.resume_tsc[pin] = PLATFORM_NEVER;
+		set_resume(&p->ioapic, pin, PLATFORM_NEVER);
 		offer_level(p, pin);
 	}
 }

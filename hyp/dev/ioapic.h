@@ -14,6 +14,7 @@ struct ioapic {
 	uint64_t redirect[IOAPIC_PINS];
 	uint64_t resume_tsc[IOAPIC_PINS]; /* a level pin whose re-delivery is held back until then;
 	                                     PLATFORM_NEVER */
+	uint64_t deadline;                /* the first of these */
 	uint16_t repeats[IOAPIC_PINS];    /* EOIs in a row that found the line still high */
 	uint8_t lines[IOAPIC_PINS]; /* who drives it high: 0..3 as platform_pin, 4..6 the HPET's
 	                               timers */
@@ -28,5 +29,4 @@ void ioapic_set_pin(struct platform *p, unsigned pin, unsigned source, bool high
 void ioapic_eoi(struct platform *p, uint8_t vector, uint64_t now);
 /* Offers every level pin that is high and not yet accepted again: a LAPIC came on. */
 void ioapic_retry(struct platform *p);
-uint64_t ioapic_deadline(const struct ioapic *io);
 void ioapic_run(struct platform *p, uint64_t now);

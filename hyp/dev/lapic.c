@@ -11,8 +11,8 @@
 #define BASE_BSP    ((uint64_t)APIC_BASE_BSP)
 #define BASE_X2APIC ((uint64_t)APIC_BASE_X2APIC)
 #define BASE_ENABLE ((uint64_t)APIC_BASE_ENABLE)
-/* Bits 0-7 and 9, and above the widest physical address (AMD64: 52). */
-#define BASE_RESERVED (~(uint64_t)APIC_BASE_ADDRESS & ~(BASE_BSP | BASE_X2APIC | BASE_ENABLE))
+/* Bits 0-7 and 9; also those above the VM's physical address width. */
+#define BASE_RESERVED 0x2ffull
 
 #define LVT_RESET APIC_LVT_MASKED
 
@@ -278,7 +278,7 @@ static enum platform_msr_result write_base(
 	uint64_t old = l->base, mode = value & (BASE_ENABLE | BASE_X2APIC);
 	uint64_t old_mode = old & (BASE_ENABLE | BASE_X2APIC);
 
-	if ((value & BASE_RESERVED) != 0 || mode == BASE_X2APIC)
+	if ((value & BASE_RESERVED) != 0 || value >> p->phys_bits != 0 || mode == BASE_X2APIC)
 		return PLATFORM_MSR_GP;
 	/* SDM vol. 3 §10.12.5, figure 10-27: x2APIC is entered from xAPIC only and left to disabled
 	 * only. */

@@ -67,7 +67,7 @@ void platform_unlock(struct platform *p, unsigned self)
 	uint64_t deadline = earliest(p->pit.deadline, hpet_deadline(&p->hpet));
 
 	deadline = earliest(deadline, earliest(p->rtc.deadline, p->uart.deadline));
-	deadline = earliest(deadline, ioapic_deadline(&p->ioapic));
+	deadline = earliest(deadline, p->ioapic.deadline);
 	deadline = platform_clamp_deadline(deadline);
 	__atomic_store_n(&p->shared_deadline, deadline, __ATOMIC_RELAXED);
 	p->work = (struct platform_work){.notify = 0};
@@ -125,6 +125,7 @@ static void set_config(struct platform *p, const struct platform_config *config)
 	p->ops = config->ops;
 	p->ctx = config->ctx;
 	p->vcpus = config->vcpus;
+	p->phys_bits = config->phys_bits == 0 ? 52 : config->phys_bits;
 	p->tsc_hz = config->tsc_hz;
 	p->min_period_tsc = config->tsc_hz / PLATFORM_PERIODIC_MAX_HZ;
 	timebase_init(&p->lapic_clock, PLATFORM_LAPIC_TIMER_HZ, config->tsc_hz);

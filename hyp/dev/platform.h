@@ -66,6 +66,7 @@ struct platform_config {
 	const struct platform_ops *ops;
 	void *ctx;
 	unsigned vcpus;              /* 1..PLATFORM_MAX_VCPUS; LAPIC ids are 0..vcpus-1 */
+	unsigned phys_bits;          /* the VM's physical address width (CPUID 80000008h); 0: 52 */
 	uint64_t tsc_hz;             /* guest TSC frequency */
 	int64_t wall_clock_s;        /* seconds since 1970 UTC at guest TSC 0 */
 	uint64_t ram_below_4g_bytes; /* for the CMOS memory-size bytes */

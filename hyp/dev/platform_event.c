@@ -3,6 +3,7 @@
 #include "hyp/dev/platform_state.h"
 
 #define KVM_EINVAL (-22)
+#define MSI_PREFIX 0xfeeu
 
 /* MSI address and data (SDM vol. 3 §10.11); address bits 11:5 extend the destination to 15 bits, as
  * Linux and KVM use them. */
@@ -19,6 +20,8 @@ void platform_msi(struct platform *p, uint64_t address, uint32_t data)
 	};
 	uint64_t fresh = 0;
 
+	if ((uint32_t)address >> 20 != MSI_PREFIX)
+		return; /* a write to something else */
 	lapic_deliver(p, &m, &fresh);
 	platform_notify(p, fresh, PLATFORM_NOBODY);
 }
@@ -49,8 +52,7 @@ int platform_pv_ipi(
 
 	(void)bitmap_high; /* ids from min + 64: there are none */
 	if ((icr & (APIC_ICR_LOGICAL | APIC_ICR_SHORTHAND_MASK)) != 0 ||
-	        (m.delivery != APIC_DELIVERY_FIXED && m.delivery != APIC_DELIVERY_NMI) ||
-	        (m.delivery == APIC_DELIVERY_FIXED && m.vector < 16))
+	        (m.delivery != APIC_DELIVERY_FIXED && m.delivery != APIC_DELIVERY_NMI))
 		return KVM_EINVAL;
 	targets = min < PLATFORM_MAX_VCPUS ? bitmap_low << min & lapic_all(p) : 0;
 	accepted = lapic_deliver_to(p, targets, &m, &fresh);

@@ -34,6 +34,7 @@ struct platform {
 	const struct platform_ops *ops; /* (c) */
 	void *ctx;                      /* (c) */
 	unsigned vcpus;                 /* (c) */
+	unsigned phys_bits;             /* (c) */
 	uint64_t tsc_hz;                /* (c) */
 	uint64_t min_period_tsc;        /* (c) TSC ticks of 1 / PLATFORM_PERIODIC_MAX_HZ */
 	struct timebase lapic_clock;    /* (c) */
