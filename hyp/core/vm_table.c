@@ -194,6 +194,7 @@ static void set_platform_config(struct vm *vm)
 	vm->config.ops = &vm_platform_ops;
 	vm->config.ctx = vm;
 	vm->config.vcpus = vm->partition.vcpu_count;
+	vm->config.phys_bits = memory_phys_bits();
 	vm->config.tsc_hz = tsc_hz;
 	vm->config.ram_below_4g_bytes = low;
 	vm->config.ram_above_4g_bytes = vm->ram_bytes - low;

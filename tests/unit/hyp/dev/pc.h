@@ -53,6 +53,7 @@ static struct platform_config pc_config(struct pc *pc, unsigned vcpus, uint64_t 
 	        .ops = &pc_ops,
 	        .ctx = pc,
 	        .vcpus = vcpus,
+	        .phys_bits = 40,
 	        .tsc_hz = tsc_hz,
 	        .wall_clock_s = 1700000000, /* 2023-11-14 22:13:20 UTC, a Tuesday */
 	        .ram_below_4g_bytes = 0x40000000,
