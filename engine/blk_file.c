@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 /* QEMU's bytes (block/file-posix.c): 100 + permission that one has, 200 + permission that one does
- * not share. Its writers hold 101, its readers and writers look whether anyone holds 201. */
+ * not share; 1 to 3 are write, write unchanged, resize. A writer of ours holds all of both. */
 #define LOCK_FIRST       100
 #define LOCK_COUNT       200
 #define LOCK_WRITERS     101
 #define LOCK_WRITERS_NR  3
-#define LOCK_UNSHARED    200
-#define LOCK_UNSHARED_NR 100
+#define LOCK_UNSHARED    201
+#define LOCK_UNSHARED_NR 3
 /* Ours: one for the description through the page cache, and one for each reader's identity. */
 #define LOCK_PAGED 300
 #define LOCK_IDS   (1ll << 40)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The disk as a guest sees it: every request, rightly and wrongly made, on a real file. */
-/* sources: engine/blk.c engine/blk_file.c engine/blk_req.c engine/blk_io.c engine/blk_queue.c
- * engine/watch.c */
-/* sources: engine/vring.c engine/memtable.c engine/iov.c */
+/* sources: engine/blk.c engine/blk_file.c engine/blk_req.c engine/blk_io.c engine/blk_queue.c */
+/* sources: engine/watch.c engine/vring.c engine/memtable.c engine/iov.c */
 /* libs: -luring */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "tests/unit/engine/blk_rig.h"
+#include "tests/unit/engine/blk_load.h"
 
 #define SECTORS 8192u
 #define OK      VIRTIO_BLK_S_OK
@@ -525,70 +524,27 @@ static void test_unlinked_file(void **state)
 
 /* ---- many at once ---------------------------------------------------------------------------- */
 
-/* Random reads and writes, 40 in flight, in a pattern that tells stale and torn data. */
 static void test_many(void **state)
 {
 	struct rig *r = *state;
-	uint32_t random = 99, len, *version = calloc(SECTORS / 8, 4);
-	unsigned in_flight = 0, done = 0, busy_of[1024], next_slot = 0;
-	bool slot_busy[40] = {0}, block_busy[SECTORS / 8] = {0}, slot_write[40];
-	unsigned slot_block[40];
+	struct load *l = calloc(1, sizeof(*l));
+	unsigned started = 0;
 	struct blk_stats s;
+	uint32_t len;
 
-	while (done < 20000) {
-		while (in_flight < 40 && done + in_flight < 20000) {
-			unsigned block, slot = next_slot++ % 40;
-			struct virtio_blk_req_head *h;
-			struct guest_buf bufs[3];
-			int head;
-
-			random = random * 1664525u + 1013904223u;
-			block = (random >> 8) % (SECTORS / 8);
-			if (slot_busy[slot] || block_busy[block])
-				continue;
-			slot_write[slot] = random & 0x80000000;
-			h = (void *)(r->mem.arena + r->head_at + slot * 16);
-			*h = (struct virtio_blk_req_head){
-			        slot_write[slot] ? OUT : IN, 0, block * 8};
-			r->mem.arena[r->status_at + slot] = 0xee;
-			if (slot_write[slot]) {
-				version[block] = random | 1;
-				for (unsigned k = 0; k < 1024; k++)
-					memcpy(rig_data(r) + slot * 4096 + k * 4, &version[block],
-					        4);
-			}
-			bufs[0] = (struct guest_buf){guest_gpa(r->head_at + slot * 16), 16, false};
-			bufs[1] = (struct guest_buf){
-			        rig_gpa(r, slot * 4096), 4096, !slot_write[slot]};
-			bufs[2] = (struct guest_buf){guest_gpa(r->status_at + slot), 1, true};
-			head = guest_add(&r->ring, bufs, 3);
-			assert_true(head >= 0);
-			busy_of[head] = slot;
-			slot_busy[slot] = block_busy[block] = true;
-			slot_block[slot] = block;
-			in_flight++;
-		}
+	for (unsigned done = 0; done < 20000; done++) {
+		while (l->in_flight < LOAD_DEPTH && started < 20000)
+			started += load_submit(l, r);
 		rig_kick(r);
-		int head = rig_wait(r, &len);
-		assert_true(head >= 0);
-		unsigned slot = busy_of[head], block = slot_block[slot];
-		assert_int_equal(r->mem.arena[r->status_at + slot], OK);
-		for (unsigned k = 0; k < 1024 && !slot_write[slot]; k++) {
-			uint32_t word, want = version[block] ? version[block] : block * 8 + k / 128;
-
-			memcpy(&word, rig_data(r) + slot * 4096 + k * 4, 4);
-			assert_int_equal(word, want);
-		}
-		slot_busy[slot] = block_busy[block] = false;
-		in_flight--;
-		done++;
+		load_complete(l, r, rig_wait(r, &len));
 	}
 	blk_stats_read(r->blk, &s);
 	print_message("    kicks sent %u seen %lu, calls %lu, waits %lu, watches %lu/%lu\n",
 	        r->kicks, s.kicks, s.calls, s.waits, s.watch_hits, s.watch_hits + s.watch_misses);
 	assert_int_equal(s.requests[BLK_READ] + s.requests[BLK_WRITE], 20000);
 	assert_true(r->kicks < 20000);
-	free(version);
+	load_verify_file(l, r->path);
+	free(l);
 }
 
 int main(void)
