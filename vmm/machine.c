@@ -121,7 +121,8 @@ int machine_attach(struct machine *machine, struct hv *hv, char *error, size_t e
 	if (rc != 0)
 		return rc;
 	gmem_init(&machine->gmem, hv->ram, hv->ram_bytes, hv->ram_low_bytes);
-	machine->env = (struct device_env){.gmem = &machine->gmem, .vcpus = hv->vcpus};
+	machine->env = (struct device_env){
+	        .gmem = &machine->gmem, .vcpus = hv->vcpus, .uuid = machine->definition.uuid};
 	rc = attach_platform(machine);
 	if (rc != 0) {
 		snprintf(error, error_bytes, "cannot use the vault: %s", strerror(-rc));

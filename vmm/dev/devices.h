@@ -10,6 +10,7 @@
 struct device_env {
 	const struct gmem *gmem;
 	unsigned vcpus;
+	const uint8_t *uuid; /* the VM's, 16 bytes: tells its own predecessor from other VMs */
 };
 
 /*
