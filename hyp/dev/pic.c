@@ -14,11 +14,12 @@
 static const uint8_t elcr_writable[2] = {
         0xf8, 0xde}; /* timer, keyboard, cascade, RTC, FPU are edges always */
 
+/* As firmware leaves them for the OS: the PC's vectors, all masked (after ICW1 nothing is). */
 void pic_reset(struct pic *pic)
 {
 	*pic = (struct pic){.output = false};
-	pic->chip[MASTER].lowest = 7;
-	pic->chip[SLAVE].lowest = 7;
+	pic->chip[MASTER] = (struct pic_chip){.lowest = 7, .imr = 0xff, .base = 0x08};
+	pic->chip[SLAVE] = (struct pic_chip){.lowest = 7, .imr = 0xff, .base = 0x70};
 }
 
 /* How far below the highest priority the first set input is; 8: none. */

@@ -233,9 +233,28 @@ static void test_init_words(void **unused)
 	pc_free(pc);
 }
 
+/* Before an OS has touched them nothing comes, whatever the wires do; unmasked they have the PC's
+ * vectors. */
+static void test_power_on(void **unused)
+{
+	struct pc *pc = pc_new(1, 1000000000);
+
+	(void)unused;
+	for (unsigned pin = 0; pin < 16; pin++)
+		pulse(pc, pin);
+	assert_int_equal(pc_take(pc, 0), -1);
+	assert_int_equal(pc_inb(pc, 0x21), 0xff);
+	assert_int_equal(pc_inb(pc, 0xa1), 0xff);
+	pc_outb(pc, 0xa1, 0xfe);
+	pc_outb(pc, 0x21, 0xfb);
+	assert_int_equal(pc_take(pc, 0), 0x70);
+	pc_free(pc);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_power_on),
 	        cmocka_unit_test(test_virtual_wire),
 	        cmocka_unit_test(test_other_lint0),
 	        cmocka_unit_test(test_cascade),
