@@ -72,7 +72,6 @@ struct vcpu_vm {
 	uint8_t *pv_eoi_flag;        /* (o) in guest RAM; NULL: off */
 	bool pv_eoi_armed;           /* (o) the flag was set and not yet looked at */
 	bool window_on, cr8_trap_on; /* (o) what the hardware was told */
-	uint64_t slice_end;          /* (o) host TSC */
 	uint64_t fx[64]
 	        __attribute__((aligned(64))); /* (o) FXSAVE image while an SSE move is emulated */
 

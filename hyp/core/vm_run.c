@@ -42,16 +42,27 @@ static bool take_look(struct vcpu *v)
 	return true;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Runs what is due and arms this CPU's timer. Arming may take interrupts for root, so root's are
+ * looked at last: none is taken between here and the entry. False: v has left this CPU.
+ */
 static bool take_timers(struct vcpu *v)
 {
 	struct vm *vm = v->vm->vm;
-	uint64_t now = tsc_now();
+	uint64_t now = tsc_now(), own, slice_end;
 
 	if (platform_vcpu_deadline(vm->platform, v->index) <= vm_now(vm, now))
 		platform_run_vcpu_timer(vm->platform, v->index, vm_now(vm, now));
 	sched_run_timers();
-	v->vm->slice_end = sched_slice_end(v);
-	if (root_has_interrupt() || now >= v->vm->slice_end)
+	own = vm_host_tsc(vm, platform_vcpu_deadline(vm->platform, v->index));
+	slice_end = sched_slice_end(v);
+	timer_set_hyp_deadline(least(own, least(sched_timer_deadline(), slice_end)));
+	if (root_has_interrupt() || now >= slice_end)
 		return leave(v, VCPU_READY);
 	return true;
 }
@@ -165,19 +176,12 @@ static void set_tpr(struct vcpu *v)
 	}
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static void enter(struct vcpu *v)
 {
 	struct vm *vm = v->vm->vm;
-	uint64_t own = vm_host_tsc(vm, platform_vcpu_deadline(vm->platform, v->index));
 
 	set_tpr(v);
 	pv_eoi_offer(v);
-	timer_set_hyp_deadline(least(own, least(sched_timer_deadline(), v->vm->slice_end)));
 	cpu_run(v->cpu_state, &v->regs, &v->exit);
 	vcpu_count_exit(v);
 	pv_eoi_collect(v);
