@@ -53,7 +53,9 @@ static void idle(void)
 	uint64_t from = tsc_now();
 
 	timer_set_hyp_deadline(sched_timer_deadline());
-	interrupts_wait();
+	/* Arming the timer may have taken an interrupt for root. */
+	if (!root_wants_cpu())
+		interrupts_wait();
 	__atomic_store_n(&idle_tsc[percpu()->index], idle_tsc[percpu()->index] + (tsc_now() - from),
 	        __ATOMIC_RELAXED);
 }
