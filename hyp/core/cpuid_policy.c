@@ -10,7 +10,15 @@
 #define B(n) (1u << (n))
 
 #define L1_ECX_XSAVE B(26)
+
+/* VME, PVI, TSD, DE, PSE, PAE, MCE, PGE, PCE, OSFXSR, OSXMMEXCPT */
+#define CR4_ALWAYS   0x7ffull
+#define CR4_UMIP     (1ull << 11)
+#define CR4_FSGSBASE (1ull << 16)
+#define CR4_PCIDE    (1ull << 17)
 #define CR4_OSXSAVE  (1ull << 18)
+#define CR4_SMEP     (1ull << 20)
+#define CR4_SMAP     (1ull << 21)
 
 /* x87, SSE, AVX, AVX-512: what is shown of XCR0. MPX is gone; PKRU and AMX state are not offered.
  */
@@ -159,6 +167,16 @@ uint64_t cpuid_policy_xcr0(struct cpuid_result (*host)(uint32_t leaf, uint32_t s
 	if ((all & XCR0_AVX512) != XCR0_AVX512)
 		all &= ~XCR0_AVX512;
 	return all;
+}
+
+uint64_t cpuid_policy_cr4(struct cpuid_result (*host)(uint32_t leaf, uint32_t subleaf))
+{
+	struct cpuid_result f = host(1, 0), s = host(7, 0);
+	uint32_t f_ecx = f.ecx & L1_ECX, s_ebx = s.ebx & L7_EBX, s_ecx = s.ecx & L7_ECX;
+
+	return CR4_ALWAYS | (f_ecx & B(17) ? CR4_PCIDE : 0) | (f_ecx & B(26) ? CR4_OSXSAVE : 0) |
+	       (s_ebx & B(0) ? CR4_FSGSBASE : 0) | (s_ebx & B(7) ? CR4_SMEP : 0) |
+	       (s_ebx & B(20) ? CR4_SMAP : 0) | (s_ecx & B(2) ? CR4_UMIP : 0);
 }
 
 /* Bytes of an XSAVE area for these components; compacted: as XSAVEC lays it out. */

@@ -20,3 +20,5 @@ struct cpuid_view {
 struct cpuid_result cpuid_policy(const struct cpuid_view *view, uint32_t leaf, uint32_t subleaf);
 /* The XCR0 bits that a VM may set on this host; 0: no XSAVE. */
 uint64_t cpuid_policy_xcr0(struct cpuid_result (*host)(uint32_t leaf, uint32_t subleaf));
+/* The CR4 bits that a VM may set: those of the features that it is shown. */
+uint64_t cpuid_policy_cr4(struct cpuid_result (*host)(uint32_t leaf, uint32_t subleaf));

@@ -60,7 +60,7 @@ static const struct msr_rule rules[] = {
         DULL(0x1d9, 0x1d9,
                 0), /* DEBUGCTL: branch records and single-step on branches not offered */
         DULL(0x1db, 0x1de, 0),                        /* last branch and exception addresses */
-        KEEP(0x200, 0x20f, 2, 0, 0x000ffffffffffdff), /* variable MTRRs */
+        KEEP(0x200, 0x20f, 2, 0, 0x000ffffffffff8ff), /* variable MTRRs: base or mask */
         KEEP(0x250, 0x250, 18, 0, ANY),               /* fixed MTRRs */
         KEEP(0x258, 0x259, 19, 0, ANY), KEEP(0x268, 0x26f, 21, 0, ANY),
         REG(0x277, CPU_PAT, MSR_CHECK_PAT, ANY),

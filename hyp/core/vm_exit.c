@@ -22,7 +22,9 @@
 #define CR0_NW       (1ull << 29)
 #define CR0_CD       (1ull << 30)
 #define CR0_PG       (1ull << 31)
+#define CR3_PCID     0xfffull
 #define CR4_PAE      (1ull << 5)
+#define CR4_PCIDE    (1ull << 17)
 #define EFER_LME     (1ull << 8)
 #define EFER_LMA     (1ull << 10)
 
@@ -263,10 +265,27 @@ static bool write_cr0(struct vcpu *v, uint64_t value)
 	return true;
 }
 
+/* APM vol 2 §3.1.3: reserved bits; PAE while in long mode; PCIDE turned on outside of it, or with a
+ * PCID in CR3 already. */
+static bool write_cr4(struct vcpu *v, uint64_t value)
+{
+	bool long_mode = cpu_reg_get(v->cpu_state, CPU_EFER) & EFER_LMA;
+	uint64_t old = cpu_reg_get(v->cpu_state, CPU_CR4);
+
+	if (value & ~cpuid_policy_cr4(cpuid) || (long_mode && !(value & CR4_PAE)))
+		return false;
+	if (value & ~old & CR4_PCIDE &&
+	        (!long_mode || cpu_reg_get(v->cpu_state, CPU_CR3) & CR3_PCID))
+		return false;
+	cpu_reg_set(v->cpu_state, CPU_CR4, value);
+	return true;
+}
+
 static bool write_cr(struct vcpu *v, uint8_t reg, uint64_t value)
 {
 	switch (reg) {
 	case 0: return write_cr0(v, value);
+	case 4: return write_cr4(v, value);
 	case 8:
 		if (value > 15)
 			return false;
@@ -277,7 +296,7 @@ static bool write_cr(struct vcpu *v, uint8_t reg, uint64_t value)
 	}
 }
 
-/* MOV to and from CR0 and CR8, where the backend traps them. The decoder gives the GPR if the
+/* MOV to and from CR0, CR4 and CR8, where the backend traps them. The decoder gives the GPR if the
  * hardware does not. */
 static void exit_cr(struct vcpu *v)
 {

@@ -64,7 +64,8 @@ enum cpu_inject_type {
 
 enum cpu_role {
 	CPU_ROLE_ROOT, /* all ports, MSRs and interrupts direct except what core asks for */
-	CPU_ROLE_VM,   /* all ports and MSRs exit, physical interrupts exit, TPR is virtual */
+	CPU_ROLE_VM,   /* all ports and MSRs exit, physical interrupts and CR4 writes exit, TPR is
+	                  virtual */
 };
 
 /* A nested page table. Flags: what the partition may do. Pages come from the arena, never at run

@@ -32,10 +32,13 @@ static const uint8_t traps_all[] = {
 };
 
 /*
- * A VM also traps what must not reach the real machine. #DB and #AC: a guest can make the CPU
+ * A VM also traps what must not reach the real machine. CR4: the CPU allows bits of features that
+ * the VM is not shown, and the emulator ends the run with VMEXIT_INVALID on bits that it has not.
+ * #DB and #AC: a guest can make the CPU
  * deliver them without end and never leave guest mode (CVE-2015-8104, CVE-2015-5307).
  */
 static const uint8_t traps_vm[] = {
+        VMCB_I_CR_WRITE(4),
         VMCB_I_INTR,
         VMCB_I_INIT,
         VMCB_I_RDPMC,

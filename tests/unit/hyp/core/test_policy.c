@@ -181,6 +181,21 @@ static void xsave_sizes_follow_components(void **state)
 	assert_int_equal(cpuid_policy(&v, 0xd, 100).eax, 0);
 }
 
+static struct cpuid_result bare(uint32_t leaf, uint32_t sub)
+{
+	(void)leaf, (void)sub;
+	return (struct cpuid_result){0};
+}
+
+static void cr4_follows_features(void **state)
+{
+	(void)state;
+	/* FSGSBASE, PCIDE, OSXSAVE, SMEP, SMAP, UMIP where the host has them; never VMXE, LA57,
+	 * PKE. */
+	assert_int_equal(cpuid_policy_cr4(greedy), 0x7ff | 0x800 | 7ull << 16 | 3ull << 20);
+	assert_int_equal(cpuid_policy_cr4(bare), 0x7ff);
+}
+
 static void flags_follow_the_vcpu(void **state)
 {
 	struct cpuid_view v = view_of(1, 0);
@@ -280,6 +295,7 @@ int main(void)
 	        cmocka_unit_test(names_itself_to_kvm_guests),
 	        cmocka_unit_test(topology_agrees_in_all_leaves),
 	        cmocka_unit_test(xsave_sizes_follow_components),
+	        cmocka_unit_test(cr4_follows_features),
 	        cmocka_unit_test(flags_follow_the_vcpu),
 	        cmocka_unit_test(rules_are_sorted_and_apart),
 	        cmocka_unit_test(every_rule_is_found),
