@@ -139,6 +139,8 @@ uint64_t argument(const char *word, uint64_t otherwise);
 
 void print(const char *format, ...); /* %s %c %u %d %x, with l for 64 bits */
 void test(const char *name);
+void section(
+        const char *name); /* ends the running case, and says under which heading others follow */
 void test_failed(const char *file, int line, const char *text, uint64_t got, uint64_t wanted);
 _Noreturn void guest_exit(int result);
 #define check(cond)                                                                                \

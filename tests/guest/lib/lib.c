@@ -88,6 +88,12 @@ void test(const char *name)
 	running = name;
 }
 
+void section(const char *name)
+{
+	test(NULL);
+	print("%s\n", name);
+}
+
 void test_failed(const char *file, int line, const char *text, uint64_t got, uint64_t wanted)
 {
 	/* A case that fails in a loop need not fill the console. */
