@@ -157,6 +157,7 @@ struct virtio_device *virtio_blk_create(const struct definition_disk *disk, unsi
 	        .queue_count = env->vcpus < BLK_QUEUE_MAX ? env->vcpus : BLK_QUEUE_MAX,
 	        .watch_ns = BLK_WATCH_NS,
 	        .lock_wait_ms = LOCK_WAIT_MS,
+	        .lock_id = lock_id(env, number),
 	};
 
 	if (!vb) {
