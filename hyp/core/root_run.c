@@ -7,6 +7,7 @@
 #include "hyp/core/root_vcpu.h"
 #include "hyp/core/run.h"
 #include "hyp/core/sched.h"
+#include "hw/apic.h"
 #include "hw/msr.h"
 #include "hyp/x86/x86.h"
 
@@ -133,6 +134,13 @@ static bool enter(struct vcpu *v)
 	return true;
 }
 
+/* In such a handler root keeps the CPU: neither the timer that ends a VM's slice nor most of root's
+ * own interrupts would get through before root's EOI. */
+static bool is_above_timer(void)
+{
+	return apic_read(APIC_REG_PPR) >> 4 >= HYP_TIMER_VECTOR >> 4;
+}
+
 void root_run(struct vcpu *v)
 {
 	while (v->state == VCPU_RUNNING) {
@@ -152,7 +160,7 @@ void root_run(struct vcpu *v)
 		take_interrupts(v);
 		start = tsc_now();
 		slice_end = sched_slice_end(v);
-		if (start >= slice_end) {
+		if (start >= slice_end && !is_above_timer()) {
 			sched_put(v, VCPU_READY);
 			return;
 		}
