@@ -206,7 +206,9 @@ class Machine:
     def run(self, script, timeout_s=60):
         """Runs a shell script in root. A late or missing answer is an error, not a result."""
         number = next(self._ids)
-        self.agent.send(f"{number} {base64.b64encode(script.encode()).decode()}\n")
+        # Root ends the script some time later, so that it answers again.
+        limit_s = int(timeout_s) + 10
+        self.agent.send(f"{number} {limit_s} {base64.b64encode(script.encode()).decode()}\n")
         try:
             match = self.agent.expect(rf"^{number} (\d+) ?(\S*)\n", timeout_s)
         except LabError:
@@ -227,8 +229,9 @@ class Machine:
         with open(os.path.join(self.logs, "cpus.log"), "w", encoding="utf-8") as out:
             try:
                 for cpu in range(self.hardware.cpus):
-                    for line in (f"cpu {cpu}", "info registers", "info lapic"):
-                        text = self.qmp.command("human-monitor-command", **{"command-line": line})
+                    for line in ("info registers", "info lapic"):
+                        text = self.qmp.command("human-monitor-command",
+                                                **{"command-line": line, "cpu-index": cpu})
                         out.write(f"--- CPU {cpu}: {line}\n{text}\n")
             except LabError as error:
                 out.write(f"{error}\n")
@@ -248,7 +251,7 @@ class Machine:
 
     def power_off(self, timeout_s=60):
         """Asks root to shut down in order, and waits until the machine is off."""
-        self.agent.send(f"{next(self._ids)} {base64.b64encode(b'poweroff').decode()}\n")
+        self.agent.send(f"{next(self._ids)} 60 {base64.b64encode(b'poweroff').decode()}\n")
         self.wait_end(timeout_s)
 
     def wait_end(self, timeout_s=60):
