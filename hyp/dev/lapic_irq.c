@@ -58,26 +58,13 @@ unsigned lapic_post_nmi(struct lapic *l)
 	return LAPIC_ACCEPTED | LAPIC_FRESH;
 }
 
-static unsigned post_init(struct lapic *l)
+static unsigned post_event(struct lapic *l, uint32_t clear, uint32_t set)
 {
-	uint32_t old = LAPIC_LOAD(l->events), new;
+	uint32_t old = LAPIC_LOAD(l->events);
 
-	do
-		new = (old & ~LAPIC_EVENT_SIPI) | LAPIC_EVENT_INIT;
 	while (!__atomic_compare_exchange_n(
-	        &l->events, &old, new, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
-	return LAPIC_ACCEPTED | LAPIC_FRESH;
-}
-
-static unsigned post_sipi(struct lapic *l, uint8_t vector)
-{
-	uint32_t old = LAPIC_LOAD(l->events), new;
-
-	do
-		new = (old & ~LAPIC_EVENT_SIPI_VECTOR) | LAPIC_EVENT_SIPI |
-		      ((uint32_t)vector << LAPIC_EVENT_SIPI_SHIFT);
-	while (!__atomic_compare_exchange_n(
-	        &l->events, &old, new, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+	        &l->events, &old, (old & ~clear) | set, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		;
 	return LAPIC_ACCEPTED | LAPIC_FRESH;
 }
 
@@ -107,8 +94,10 @@ static unsigned accept(struct lapic *l, uint32_t delivery, uint8_t vector, bool 
 		}
 		return lapic_post(l, vector, level);
 	case APIC_DELIVERY_NMI: return lapic_post_nmi(l);
-	case APIC_DELIVERY_INIT: return post_init(l);
-	case APIC_DELIVERY_SIPI: return post_sipi(l, vector);
+	case APIC_DELIVERY_INIT: return post_event(l, LAPIC_EVENT_SIPI, LAPIC_EVENT_INIT);
+	case APIC_DELIVERY_SIPI:
+		return post_event(l, LAPIC_EVENT_SIPI_VECTOR,
+		        LAPIC_EVENT_SIPI | (uint32_t)vector << LAPIC_EVENT_SIPI_SHIFT);
 	default: return 0; /* SMI: no SMM here. ExtINT: the 8259s' INTR goes by its wire. */
 	}
 }
