@@ -11,7 +11,9 @@
 #define EFER_LMA (1ull << 10)
 #define EFER_NXE (1ull << 11)
 
-#define MSR_TSC_DEADLINE 0x6e0u
+#define MSR_TSC_DEADLINE    0x6e0u
+#define MSR_X2APIC_ICR      0x830u
+#define MSR_X2APIC_SELF_IPI 0x83fu
 
 /* On the VM's clock the deadline is without what this vCPU's TSC was adjusted by. 0 means none. */
 static bool read_deadline(struct vcpu *v, uint64_t *value)
@@ -122,6 +124,8 @@ static bool write_rule(struct vcpu *v, const struct msr_rule *rule, uint32_t msr
 		cpu_reg_set(v->cpu_state, (enum cpu_reg)rule->index, value);
 		return true;
 	case MSR_PLATFORM:
+		if (msr == MSR_X2APIC_ICR || msr == MSR_X2APIC_SELF_IPI)
+			v->counters.ipis++;
 		return platform_wrmsr(vm->platform, v->index, msr, value, vm_now(vm, tsc_now())) ==
 		       PLATFORM_MSR_OK;
 	case MSR_SPECIAL: return write_special(v, (enum msr_special)rule->index, value);
