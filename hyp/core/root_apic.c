@@ -9,6 +9,7 @@
 #include "hw/msr.h"
 #include "hyp/x86/x86.h"
 #include "lib/muldiv.h"
+#include "lib/string.h"
 
 #define NEVER UINT64_MAX
 
@@ -119,34 +120,6 @@ static void hold_interrupts(struct root_vcpu *r)
 	cpu_trap(percpu()->root->cpu_state, CPU_TRAP_INTR, true);
 }
 
-/*
- * From here on physical interrupts go straight to root, once our own vector is out of the APIC. It
- * may be pending still: it is taken now, or, behind a vector of its class that root has not ended
- * yet, it stays and the next entry tries again. (Root would take it for a spurious interrupt, which
- * gets no EOI, and never have another.) What else is taken here goes by injection, so root's vCPU
- * has to look before it enters.
- */
-static void let_go_of_interrupts(struct root_vcpu *r)
-{
-	struct vcpu *root = percpu()->root;
-
-	const uint64_t *pending = percpu()->pending_for_root;
-	uint64_t before[4] = {pending[0], pending[1], pending[2], pending[3]};
-
-	if (!r->interrupts_held)
-		return;
-	interrupts_take();
-	percpu()->timer_fired = 0;
-	/* Only for what is new: with our vector stuck behind a held one this comes at each entry,
-	 * and root has to be entered to end that one. */
-	if (__builtin_memcmp(before, pending, sizeof(before)) != 0 || percpu()->nmi_seen != 0)
-		__atomic_store_n(&root->look, 1, __ATOMIC_RELEASE);
-	if (apic_read(APIC_REG_IRR + HYP_TIMER_VECTOR / 32) & (1u << HYP_TIMER_VECTOR % 32))
-		return;
-	r->interrupts_held = false;
-	cpu_trap(root->cpu_state, CPU_TRAP_INTR, false);
-}
-
 static void timer_program(struct root_vcpu *r)
 {
 	uint64_t root_deadline;
@@ -161,7 +134,30 @@ static void timer_program(struct root_vcpu *r)
 		return;
 	}
 	timer_hardware(r, root_deadline, (uint8_t)r->lvt_timer);
-	let_go_of_interrupts(r);
+}
+
+/*
+ * Without a deadline of hyp's, physical interrupts go straight to root, once our own vector is out
+ * of the APIC. It may be pending still: it is taken now, or, behind a vector of its class that root
+ * has not ended yet, it stays and the next entry tries again. (Root would take it for a spurious
+ * interrupt, which gets no EOI, and never have another.)
+ */
+bool root_interrupts_let_go(void)
+{
+	struct percpu *cpu = percpu();
+	struct root_vcpu *r = cpu->root->root;
+	uint64_t before[4];
+
+	if (!r->interrupts_held || r->armed_vector == HYP_TIMER_VECTOR)
+		return true;
+	memcpy(before, cpu->pending_for_root, sizeof(before));
+	interrupts_take();
+	cpu->timer_fired = 0;
+	if (!(apic_read(APIC_REG_IRR + HYP_TIMER_VECTOR / 32) & (1u << HYP_TIMER_VECTOR % 32))) {
+		r->interrupts_held = false;
+		cpu_trap(cpu->root->cpu_state, CPU_TRAP_INTR, false);
+	}
+	return memcmp(before, cpu->pending_for_root, sizeof(before)) == 0;
 }
 
 void timer_set_hyp_deadline(uint64_t host_tsc)

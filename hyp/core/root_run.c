@@ -170,7 +170,7 @@ void root_run(struct vcpu *v)
 			continue;
 		}
 		timer_set_hyp_deadline(slice_end < timers ? slice_end : timers);
-		if (!enter(v))
+		if (!root_interrupts_let_go() || !enter(v))
 			continue;
 		v->counters.run_tsc += tsc_now() - start;
 		vcpu_count_exit(v);
