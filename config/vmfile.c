@@ -363,8 +363,9 @@ static bool key_net(const struct reader *reader, const struct conf_node *node, v
 		return false;
 	if ((net->bridge[0] != '\0') != (net->tap[0] != '\0'))
 		return true;
-	return refuse(reader, node->line, "this net has %s 'bridge' and 'tap'; give one of them",
-	        net->tap[0] != '\0' ? "both" : "neither");
+	return refuse(reader, node->line,
+	        net->tap[0] != '\0' ? "this net has both 'bridge' and 'tap'; remove one of them"
+	                            : "this net has neither 'bridge' nor 'tap'; give one of them");
 }
 
 static bool key_rng(const struct reader *reader, const struct conf_node *node, void *out)
