@@ -256,6 +256,15 @@ static void fix_amd_features(
 		r->edx &= ~B(9);
 }
 
+/* Invariant TSC, whatever the host says of its own: all of hyp's clocks stand on it, so a VM may as
+ * well. */
+static void fix_power(
+        const struct cpuid_view *v, uint32_t leaf, uint32_t sub, struct cpuid_result *r)
+{
+	(void)v, (void)leaf, (void)sub;
+	r->edx = B(8);
+}
+
 static void fix_sizes(
         const struct cpuid_view *v, uint32_t leaf, uint32_t sub, struct cpuid_result *r)
 {
@@ -295,7 +304,7 @@ static const struct cpuid_leaf leaves[] = {
         {0x80000000, 0x80000000, ALL, ALL, ALL, ALL, fix_extended},
         {0x80000001, 0x80000001, ALL, ALL, L81_ECX, L81_EDX, fix_amd_features},
         {0x80000002, 0x80000006, ALL, ALL, ALL, ALL, NULL},
-        {0x80000007, 0x80000007, 0, 0, 0, B(8), NULL}, /* invariant TSC */
+        {0x80000007, 0x80000007, 0, 0, 0, 0, fix_power},
         {0x80000008, 0x80000008, ALL, B(0) | B(2) | B(9), 0, 0, fix_sizes},
         {0x80000019, 0x80000019, ALL, ALL, 0, 0, NULL},
         {0x8000001a, 0x8000001a, ALL, 0, 0, 0, NULL},

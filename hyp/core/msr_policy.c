@@ -30,10 +30,10 @@
 	{                                                                                          \
 		.first = (a), .last = (a), .action = MSR_SPECIAL, .index = (what)                  \
 	}
-#define MTRR(a, b, at, bits)                                                                       \
+#define MTRR(a, at, init, bits)                                                                    \
 	{                                                                                          \
-		.first = (a), .last = (b), .action = MSR_KEEP, .check = MSR_CHECK_MTRR,            \
-		.index = (at), .mask = (bits)                                                      \
+		.first = (a), .last = (a), .action = MSR_KEEP, .check = MSR_CHECK_MTRR,            \
+		.index = (at), .value = (init), .mask = (bits)                                     \
 	}
 #define ANY UINT64_MAX
 
@@ -64,8 +64,10 @@ static const struct msr_rule rules[] = {
         KEEP(0x250, 0x250, 18, 0, ANY),               /* fixed MTRRs */
         KEEP(0x258, 0x259, 19, 0, ANY), KEEP(0x268, 0x26f, 21, 0, ANY),
         REG(0x277, CPU_PAT, MSR_CHECK_PAT, ANY),
-        MTRR(0x2ff, 0x2ff, 29, 0xcff),                                    /* MTRR default type */
-        SPECIAL(0x6e0, MSR_SPECIAL_TSC_DEADLINE), PLATFORM(0x800, 0x8ff), /* x2APIC */
+        /* MTRR default type: on, write-back, as firmware leaves it (a VM started without one has
+         * none to do it, and Linux takes PAT for off without). */
+        MTRR(0x2ff, 29, 0x806, 0xcff), SPECIAL(0x6e0, MSR_SPECIAL_TSC_DEADLINE),
+        PLATFORM(0x800, 0x8ff), /* x2APIC */
         SPECIAL(0x4b564d00, MSR_SPECIAL_KVM_WALL), SPECIAL(0x4b564d01, MSR_SPECIAL_KVM_SYSTEM_TIME),
         SPECIAL(0x4b564d04, MSR_SPECIAL_KVM_PV_EOI),
         KEEP(0x4b564d05, 0x4b564d05, 30, 1,

@@ -107,6 +107,7 @@ static void shows_what_hyp_gives_itself(void **state)
 	assert_int_equal(cpuid_policy(&v, 0, 0).eax, 0xd);
 	assert_int_equal(cpuid_policy(&v, 0xd, 0).eax, 0); /* no XSAVE */
 	assert_int_equal(cpuid_policy(&v, 0x80000001, 0).ecx & BIT(22), 0);
+	assert_int_equal(cpuid_policy(&v, 0x80000007, 0).edx, BIT(8)); /* invariant TSC */
 }
 
 static void names_itself_to_kvm_guests(void **state)
