@@ -18,6 +18,8 @@
 #define TAG_CLIENT 16u
 #define GO_ON      (-1)
 
+#define ANSWERS_AT_ONCE 256u
+
 struct loop {
 	struct machine *machine;
 	struct control *control;
@@ -60,15 +62,22 @@ static int outcome(enum machine_next next)
 	return GO_ON;
 }
 
-/* Events first: a reset makes exits from before it moot. */
+/* Events first: a reset makes exits from before it moot. A guest that exits without end waits for
+ * the others in between. */
 static int serve_guest(struct loop *loop)
 {
 	struct machine *machine = loop->machine;
 	enum machine_next next = machine_look(machine);
+	unsigned answered = 0;
 	struct hv_exit exit;
 
-	while (next == MACHINE_GO_ON && hv_exit_next(machine->hv, &exit))
+	while (next == MACHINE_GO_ON && answered < ANSWERS_AT_ONCE &&
+	        hv_exit_next(machine->hv, &exit)) {
 		next = machine_answer(machine, &exit);
+		answered++;
+	}
+	if (answered == ANSWERS_AT_ONCE && eventfd_write(loop->notify, 1) != 0)
+		log_line("cannot remind myself of the guest: %s", strerror(errno));
 	return outcome(next);
 }
 

@@ -149,12 +149,17 @@ static int fake_exit_complete(struct hv *hv, unsigned vcpu, uint32_t sequence, u
 	slot->state = KEEL_SLOT_IDLE;
 	of(hv)->completed[vcpu] = data;
 	of(hv)->completes++;
+	if (of(hv)->again > 0) {
+		of(hv)->again--;
+		hv_fake_exit(of(hv), vcpu, slot->kind, slot->address, slot->size, slot->data);
+	}
 	return 0;
 }
 
 static int fake_notify(struct hv *hv, int fd, uint32_t events)
 {
-	(void)hv, (void)fd, (void)events;
+	(void)events;
+	of(hv)->notify_fd = fd;
 	return 0;
 }
 

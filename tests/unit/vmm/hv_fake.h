@@ -32,6 +32,8 @@ struct hv_fake {
 	bool vcpu0_set;
 	unsigned runs, pauses, resets, completes;
 	uint64_t completed[KEEL_MAX_VCPUS]; /* data of the last completion of each vCPU */
+	uint64_t again; /* so many completed exits are followed by the same again */
+	int notify_fd;
 };
 
 /* A VM with a vault formatted with that definition (NULL: not formatted). */
