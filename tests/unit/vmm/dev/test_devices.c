@@ -154,6 +154,15 @@ static int exchange(struct machine *m, const struct guest_buf *bufs, unsigned co
 	return got == head ? 0 : -3;
 }
 
+/* Devices live as long as their process: none is ever freed, all stay known. */
+static struct virtio_device *made[16];
+static unsigned made_count;
+
+static void keep(struct virtio_device *dev)
+{
+	made[made_count++] = dev;
+}
+
 /* ---- the disk -------------------------------------------------------------------------------- */
 
 static void disk_make(struct machine *m)
@@ -163,6 +172,7 @@ static void disk_make(struct machine *m)
 	m->dev = virtio_blk_create(&m->disk, 0, &m->env, error, sizeof(error));
 	if (!m->dev)
 		fail_msg("%s", error);
+	keep(m->dev);
 }
 
 static uint8_t writeback_of(struct machine *m)
@@ -329,6 +339,7 @@ static void rng_make(struct machine *m)
 
 	m->dev = virtio_rng_create(&m->env, error, sizeof(error));
 	assert_non_null(m->dev);
+	keep(m->dev);
 	assert_int_equal(m->dev->config_bytes, 0);
 	assert_int_equal(start(m, 64, m->dev->features, false), 0);
 }
