@@ -140,7 +140,8 @@ static bool reap(struct blk_queue *q)
 	if (q->in_flight == before)
 		return any;
 	publish(q);
-	q->watch_until_ns = q->now_ns + q->blk->config.watch_ns;
+	if (q->blk->config.watch_ns)
+		q->watch_until_ns = q->now_ns + q->blk->config.watch_ns;
 	return true;
 }
 
