@@ -39,6 +39,15 @@ enum keel_hypercall {
 	KEEL_HC_CONSOLE_WRITE,   /* struct keel_hc_console */
 	KEEL_HC_COUNTERS,        /* struct keel_hc_counters */
 	KEEL_HC_LOG_READ,        /* struct keel_hc_console, vm = 0: hyp's own log ring */
+	KEEL_HC_ROOT_STAGE,  /* struct keel_hc_root_stage: begin, or give up, the next root's images
+	                      */
+	KEEL_HC_ROOT_DATA,   /* struct keel_hc_root_data: a piece of one of them */
+	KEEL_HC_ROOT_COMMIT, /* struct keel_hc_vm, vm = 0: they are whole; the next restart starts
+	                        them */
+	KEEL_HC_ROOT_READY, /* struct keel_hc_vm, vm = 0: this root is good: later ones fall back to
+	                       it */
+	KEEL_HC_ROOT_BEAT,  /* struct keel_hc_root_beat: root lives */
+	KEEL_HC_ROOT_STATUS, /* struct keel_hc_root_status */
 	KEEL_HC_COUNT
 };
 
@@ -107,8 +116,9 @@ KEEL_ASSERT_SIZE(struct keel_hc_ranges, 272);
  * doorbell is an exit to root.
  */
 #define KEEL_RAM_BELOW_4G 0xc0000000ull
-#define KEEL_VM_PINNED    (1u << 0) /* each vCPU gets a CPU of its own: KVM's REALTIME hint is shown \
-	                             */
+#define KEEL_VM_PINNED                                                                             \
+	(1u << 0) /* each vCPU gets a CPU of its own: KVM's REALTIME hint is shown                 \
+	           */
 #define KEEL_VM_VAULT_MIN 0x200000ull
 struct keel_hc_vm_create {
 	struct keel_hc_head head;      /* out: vm = the new id */
@@ -235,3 +245,69 @@ struct keel_hc_counters { /* head.vm = 0: root; else that VM. vcpu = KEEL_COUNTE
 };
 #define KEEL_COUNTERS_SUM 0xffffffffu
 KEEL_ASSERT_SIZE(struct keel_hc_counters, 24 + 256 + 128);
+
+/*
+ * The images of the next root (DESIGN §6). STAGE takes memory from the pool for them, and with both
+ * sizes 0 gives it back; then every byte is brought by ROOT_DATA, in any order, and COMMIT judges
+ * the kernel. What was staged before is given up by a new STAGE.
+ */
+#define KEEL_ROOT_CMDLINE_BYTES 2048u
+#define KEEL_ROOT_LABEL_BYTES   64u
+struct keel_hc_root_stage {
+	struct keel_hc_head head;
+	uint64_t kernel_bytes;
+	uint64_t initrd_bytes;
+	char label[KEEL_ROOT_LABEL_BYTES];     /* for people, terminated */
+	char cmdline[KEEL_ROOT_CMDLINE_BYTES]; /* terminated */
+};
+KEEL_ASSERT_SIZE(struct keel_hc_root_stage, 24 + 64 + 2048);
+
+#define KEEL_ROOT_KERNEL 0u
+#define KEEL_ROOT_INITRD 1u
+#define KEEL_ROOT_PIECE  2048u
+struct keel_hc_root_data {
+	struct keel_hc_head head;
+	uint64_t offset;
+	uint32_t image; /* KEEL_ROOT_KERNEL or KEEL_ROOT_INITRD */
+	uint32_t bytes; /* 1..KEEL_ROOT_PIECE */
+	uint8_t data[KEEL_ROOT_PIECE];
+};
+KEEL_ASSERT_SIZE(struct keel_hc_root_data, 24 + 2048);
+
+struct keel_hc_root_beat {
+	struct keel_hc_head head;
+	uint32_t timeout_ms; /* without another beat in this time hyp starts root again; 0: no watch
+	                      */
+	uint32_t reserved;
+};
+KEEL_ASSERT_SIZE(struct keel_hc_root_beat, 16);
+
+#define KEEL_ROOT_HISTORY 8u
+struct keel_root_past {     /* one restart */
+	uint64_t tsc;       /* when it was asked for */
+	uint64_t up_ms;     /* how long the root before it had run */
+	uint32_t start;     /* number of the root that came next */
+	uint32_t was_ready; /* the root before it had reported ready */
+	char reason[48];
+	char label[KEEL_ROOT_LABEL_BYTES]; /* of the root that came next */
+};
+KEEL_ASSERT_SIZE(struct keel_root_past, 136);
+
+struct keel_hc_root_status { /* all out */
+	struct keel_hc_head head;
+	uint32_t start;   /* number of the root that runs now, from 1 */
+	uint32_t ready;   /* it has reported ready */
+	uint32_t is_good; /* the image it runs is the one that later ones fall back to */
+	uint32_t staged;  /* another one is staged and whole */
+	uint64_t started_tsc;
+	uint64_t now_tsc;
+	uint64_t tsc_hz;
+	char label[KEEL_ROOT_LABEL_BYTES];
+	char good_label[KEEL_ROOT_LABEL_BYTES];
+	char staged_label[KEEL_ROOT_LABEL_BYTES];
+	uint32_t history_count; /* newest first */
+	uint32_t reserved;
+	struct keel_root_past history[KEEL_ROOT_HISTORY];
+};
+KEEL_ASSERT_OFFSET(struct keel_hc_root_status, label, 48);
+KEEL_ASSERT_SIZE(struct keel_hc_root_status, 248 + 8 * 136);

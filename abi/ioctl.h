@@ -34,6 +34,12 @@
 #define KEEL_IOC_CONSOLE_READ  _IOWR(KEEL_IOC_MAGIC, KEEL_HC_CONSOLE_READ, struct keel_hc_console)
 #define KEEL_IOC_CONSOLE_WRITE _IOWR(KEEL_IOC_MAGIC, KEEL_HC_CONSOLE_WRITE, struct keel_hc_console)
 #define KEEL_IOC_COUNTERS      _IOWR(KEEL_IOC_MAGIC, KEEL_HC_COUNTERS, struct keel_hc_counters)
+#define KEEL_IOC_ROOT_STAGE    _IOWR(KEEL_IOC_MAGIC, KEEL_HC_ROOT_STAGE, struct keel_hc_root_stage)
+#define KEEL_IOC_ROOT_DATA     _IOWR(KEEL_IOC_MAGIC, KEEL_HC_ROOT_DATA, struct keel_hc_root_data)
+#define KEEL_IOC_ROOT_COMMIT   _IOWR(KEEL_IOC_MAGIC, KEEL_HC_ROOT_COMMIT, struct keel_hc_vm)
+#define KEEL_IOC_ROOT_READY    _IOWR(KEEL_IOC_MAGIC, KEEL_HC_ROOT_READY, struct keel_hc_vm)
+#define KEEL_IOC_ROOT_BEAT     _IOWR(KEEL_IOC_MAGIC, KEEL_HC_ROOT_BEAT, struct keel_hc_root_beat)
+#define KEEL_IOC_ROOT_STATUS   _IOWR(KEEL_IOC_MAGIC, KEEL_HC_ROOT_STATUS, struct keel_hc_root_status)
 #define KEEL_IOC_LOG_READ      _IOWR(KEEL_IOC_MAGIC, KEEL_HC_LOG_READ, struct keel_hc_console)
 
 /*

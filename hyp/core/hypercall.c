@@ -6,6 +6,8 @@
 #include "hyp/core/access.h"
 #include "hyp/core/pool.h"
 #include "hyp/core/root.h"
+#include "hyp/core/root_images.h"
+#include "hyp/core/root_restart.h"
 #include "hyp/core/run.h"
 #include "hyp/core/sched.h"
 #include "hyp/core/version.h"
@@ -32,8 +34,12 @@ union block {
 	struct keel_hc_exit exit;
 	struct keel_hc_console console;
 	struct keel_hc_counters counters;
+	struct keel_hc_root_stage root_stage;
+	struct keel_hc_root_data root_data;
+	struct keel_hc_root_beat root_beat;
+	struct keel_hc_root_status root_status;
 };
-_Static_assert(sizeof(union block) <= 2112, "a block fits the stack");
+_Static_assert(sizeof(union block) <= 2136, "a block fits the stack");
 
 struct call {
 	union block b;
@@ -396,6 +402,46 @@ static int64_t counters_commit(struct call *c)
 
 #define SIZE(type) (uint32_t)sizeof(struct keel_hc_##type)
 
+static int64_t root_stage_commit(struct call *c)
+{
+	return root_images_stage(&c->b.root_stage);
+}
+
+static int64_t root_data_commit(struct call *c)
+{
+	return root_images_data(&c->b.root_data);
+}
+
+static int64_t root_commit_commit(struct call *c)
+{
+	(void)c;
+	return root_images_commit();
+}
+
+static int64_t root_ready_commit(struct call *c)
+{
+	(void)c;
+	root_restart_ready();
+	return 0;
+}
+
+static int64_t root_beat_decode(const struct call *c)
+{
+	return c->b.root_beat.reserved == 0 ? 0 : -KEEL_EINVAL;
+}
+
+static int64_t root_beat_commit(struct call *c)
+{
+	root_restart_beat(c->b.root_beat.timeout_ms);
+	return 0;
+}
+
+static int64_t root_status_commit(struct call *c)
+{
+	root_restart_status(&c->b.root_status);
+	return 0;
+}
+
 static const struct entry entries[KEEL_HC_COUNT] = {
         [KEEL_HC_INFO] = {SIZE(info), TARGET_NONE, NULL, info_commit},
         [KEEL_HC_POOL_RANGES] = {SIZE(ranges), TARGET_NONE, NULL, ranges_commit},
@@ -417,6 +463,12 @@ static const struct entry entries[KEEL_HC_COUNT] = {
         [KEEL_HC_CONSOLE_WRITE] = {SIZE(console), TARGET_VM, console_decode, console_write_commit},
         [KEEL_HC_COUNTERS] = {SIZE(counters), TARGET_EITHER, counters_decode, counters_commit},
         [KEEL_HC_LOG_READ] = {SIZE(console), TARGET_NONE, console_decode, log_read_commit},
+        [KEEL_HC_ROOT_STAGE] = {SIZE(root_stage), TARGET_NONE, NULL, root_stage_commit},
+        [KEEL_HC_ROOT_DATA] = {SIZE(root_data), TARGET_NONE, NULL, root_data_commit},
+        [KEEL_HC_ROOT_COMMIT] = {SIZE(vm), TARGET_NONE, NULL, root_commit_commit},
+        [KEEL_HC_ROOT_READY] = {SIZE(vm), TARGET_NONE, NULL, root_ready_commit},
+        [KEEL_HC_ROOT_BEAT] = {SIZE(root_beat), TARGET_NONE, root_beat_decode, root_beat_commit},
+        [KEEL_HC_ROOT_STATUS] = {SIZE(root_status), TARGET_NONE, NULL, root_status_commit},
 };
 
 static int64_t find_target(struct call *c, enum target target)

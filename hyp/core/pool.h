@@ -21,9 +21,10 @@
  * (hyp/core/vm.c) and root's CPU takes its interrupts in between.
  */
 
-#define POOL_FREE        0u
-#define POOL_VM(id)      ((uint8_t)(id))
-#define POOL_HYP_FOR(id) ((uint8_t)(0x80u | (id)))
+#define POOL_FREE              0u
+#define POOL_VM(id)            ((uint8_t)(id))
+#define POOL_HYP_FOR(id)       ((uint8_t)(0x80u | (id)))
+#define POOL_ROOT_IMAGE(place) ((uint8_t)(0xc0u | (place))) /* what root is started from */
 
 /* Chooses the ranges by hyp's command line (`pool=SIZE`) and the memory map. Boot CPU, once. */
 void pool_init(const struct boot_info *info);

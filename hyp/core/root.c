@@ -8,7 +8,7 @@
 #include "hw/apic.h"
 #include "hw/msr.h"
 #include "hyp/core/pool.h"
-#include "hyp/core/root_restart.h"
+#include "hyp/core/root_images.h"
 #include "hyp/core/root_vcpu.h"
 #include "hyp/x86/e820.h"
 #include "hyp/x86/x86.h"
@@ -179,7 +179,7 @@ static void first_start(const struct boot_info *info)
 		image.initrd_bytes = info->modules[1].size_bytes;
 	}
 	root_image_e820(&image);
-	root_restart_keep(info);
+	root_images_keep(info);
 	root_start(&root_partition.vcpus[0], &image);
 }
 

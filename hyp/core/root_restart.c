@@ -2,102 +2,145 @@
 /* Stopping a root, keeping its images, and starting the next. */
 
 #include "hyp/core/root_restart.h"
-#include "hyp/core/pool.h"
 #include "hyp/core/root.h"
+#include "hyp/core/root_images.h"
+#include "hyp/core/root_plan.h"
 #include "hyp/core/root_vcpu.h"
 #include "hyp/core/run.h"
 #include "hyp/core/sched.h"
 #include "hyp/x86/linux_image.h"
 #include "hyp/x86/quiesce.h"
 #include "hyp/x86/x86.h"
+#include "lib/fmt.h"
+#include "lib/spinlock.h"
 #include "lib/string.h"
 
-#define PIECE_BYTES (256u * 1024u) /* copied in one turn: about 50 us at 5 GB/s */
-#define KEPT_OWNER  POOL_HYP_FOR(0)
+#define PIECE_BYTES   (256u * 1024u) /* copied in one turn: about 50 us at 5 GB/s */
+#define READY_WAIT_MS 180000u        /* a root on trial, from its first instruction to its report */
 
 enum phase {
 	PHASE_RUNNING,
 	PHASE_STOPPING,
 	PHASE_COPYING,
+	PHASE_DOWN, /* for good */
 };
 
-struct kept_image {
-	hpa_t start;
-	uint64_t size_bytes;
-};
-
-/* (c) after boot, (a) atomic, (b) the boot CPU while COPYING. */
+/* (a) atomic, (b) the boot CPU while COPYING, (l) under lock. */
 static struct {
-	struct kept_image kernel, initrd; /* (c) */
-	char cmdline[BOOT_CMDLINE_MAX];   /* (c) */
-	uint64_t rsdp;                    /* (c) */
-	uint32_t phase;                   /* (a) enum phase */
-	uint32_t stopped;                 /* (a) CPUs that have put their root vCPU away */
-	uint64_t copied_bytes;            /* (b) of the initramfs */
-	uint64_t initrd_at;               /* (b) where it goes */
-	uint64_t asked_tsc;               /* (b) */
-} restart;
-
-uint32_t root_starts = 1;
-
-static void keep(struct kept_image *kept, const struct boot_module *module)
-{
-	uint32_t frames = (uint32_t)((module->size_bytes + LARGE_BYTES - 1) / LARGE_BYTES), first;
-
-	if (!pool_take_run(KEPT_OWNER, frames, &first)) {
-		log_line("root: the pool has no %u MiB in one piece to keep root's images: root "
-		         "cannot be restarted",
-		        frames * 2);
-		return;
-	}
-	kept->start = HPA((uint64_t)first << 21);
-	kept->size_bytes = module->size_bytes;
-	memcpy(hpa_to_virt(kept->start), hpa_to_virt(module->start), module->size_bytes);
-}
-
-void root_restart_keep(const struct boot_info *info)
-{
-	if (info->module_count > 0)
-		keep(&restart.kernel, &info->modules[0]);
-	if (info->module_count > 1)
-		keep(&restart.initrd, &info->modules[1]);
-	memcpy(restart.cmdline, info->modules[0].cmdline, sizeof(restart.cmdline));
-	restart.rsdp = info->rsdp;
-}
-
-bool root_restart_image(struct linux_image *image)
-{
-	image->kernel = restart.kernel.start;
-	image->kernel_bytes = restart.kernel.size_bytes;
-	image->initrd = restart.initrd.start;
-	image->initrd_bytes = restart.initrd.size_bytes;
-	image->cmdline = restart.cmdline;
-	image->rsdp = restart.rsdp;
-	return restart.kernel.size_bytes != 0;
-}
+	uint32_t phase;        /* (a) enum phase */
+	uint32_t stopped;      /* (a) CPUs that have put their root vCPU away */
+	uint64_t copied_bytes; /* (b) of the initramfs */
+	uint64_t initrd_at;    /* (b) where it goes */
+	struct spinlock lock;
+	uint64_t started_tsc;   /* (l) when the current root was entered, or began to be laid out */
+	uint64_t watch_tsc;     /* (a) when hyp gives root up; UINT64_MAX: never */
+	uint32_t starts;        /* (l) */
+	uint32_t history_count; /* (l) */
+	struct keel_root_past history[KEEL_ROOT_HISTORY]; /* (l) newest first */
+} restart = {.watch_tsc = UINT64_MAX, .starts = 1};
 
 static enum phase phase(void)
 {
 	return (enum phase)__atomic_load_n(&restart.phase, __ATOMIC_ACQUIRE);
 }
 
+static uint64_t ms_since(uint64_t tsc)
+{
+	return (tsc_now() - tsc) / (tsc_hz / 1000);
+}
+
+/* The restart that begins now, for those who ask later; start and label follow when they are known.
+ */
+static void note(const char *why)
+{
+	struct keel_root_past *first = &restart.history[0];
+
+	spin_lock(&restart.lock);
+	memmove(first + 1, first, (KEEL_ROOT_HISTORY - 1) * sizeof(*first));
+	if (restart.history_count < KEEL_ROOT_HISTORY)
+		restart.history_count++;
+	memset(first, 0, sizeof(*first));
+	first->tsc = tsc_now();
+	first->up_ms = ms_since(restart.started_tsc);
+	first->was_ready = root_images_is_ready();
+	fmt_print(first->reason, sizeof(first->reason), "%s", why);
+	spin_unlock(&restart.lock);
+}
+
 void root_restart_request(const char *why)
 {
+	struct linux_image image;
 	uint32_t running = PHASE_RUNNING;
 
-	if (restart.kernel.size_bytes == 0) {
-		log_line("root: %s; no kept kernel: the machine is reset", why);
+	if (!root_images_current(&image)) {
+		log_line("root: %s; no image was kept: the machine is reset", why);
 		machine_reset();
 	}
 	if (!__atomic_compare_exchange_n(&restart.phase, &running, PHASE_STOPPING, false,
 	            __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return;
-	log_line("root: %s: starting root again", why);
+	log_line("root: %s%s", why, root_images_is_ready() ? "" : ", before it was ready");
+	note(why);
+	__atomic_store_n(&restart.watch_tsc, UINT64_MAX, __ATOMIC_RELEASE);
 	for (unsigned i = 0; i < cpu_count; i++) {
 		__atomic_store_n(&root_partition.vcpus[i].look, 1, __ATOMIC_SEQ_CST);
 		if (i != percpu()->index)
 			cpu_kick(i);
 	}
+}
+
+/*
+ * The watch is kept by the last CPU: it needs hyp's timer there all the time, and with it physical
+ * interrupts of root's cost an exit on that CPU. So only one has it, and not the first, where most
+ * of root's interrupts go.
+ */
+uint64_t root_restart_watch_tsc(void)
+{
+	if (percpu()->index != cpu_count - 1)
+		return UINT64_MAX;
+	return __atomic_load_n(&restart.watch_tsc, __ATOMIC_ACQUIRE);
+}
+
+void root_restart_watch(void)
+{
+	if (tsc_now() < root_restart_watch_tsc())
+		return;
+	root_restart_request(root_images_is_ready() ? "no heartbeat" : "not ready in time");
+}
+
+static void watch_for(uint64_t ms)
+{
+	uint64_t tsc = ms == 0 ? UINT64_MAX : tsc_now() + ms * (tsc_hz / 1000);
+
+	__atomic_store_n(&restart.watch_tsc, tsc, __ATOMIC_RELEASE);
+	if (percpu()->index != cpu_count - 1)
+		cpu_kick(cpu_count - 1);
+}
+
+void root_restart_ready(void)
+{
+	root_images_ready();
+	watch_for(0);
+}
+
+void root_restart_beat(uint32_t timeout_ms)
+{
+	if (root_images_is_ready())
+		watch_for(timeout_ms);
+}
+
+void root_restart_status(struct keel_hc_root_status *s)
+{
+	memset(s, 0, sizeof(*s));
+	root_images_status(s);
+	spin_lock(&restart.lock);
+	s->start = restart.starts;
+	s->started_tsc = restart.started_tsc;
+	s->now_tsc = tsc_now();
+	s->tsc_hz = tsc_hz;
+	s->history_count = restart.history_count;
+	memcpy(s->history, restart.history, sizeof(s->history));
+	spin_unlock(&restart.lock);
 }
 
 bool root_restart_stops_us(void)
@@ -131,7 +174,7 @@ static void put_root_away(struct vcpu *v)
 		v->state = VCPU_WAIT_SIPI;
 }
 
-static void begin_copying(void)
+static void end_stopping(void)
 {
 	unsigned masters = machine_quiesce();
 
@@ -140,10 +183,16 @@ static void begin_copying(void)
 	__atomic_store_n(&root_shared->vm_pending, 0, __ATOMIC_RELEASE);
 	restart.copied_bytes = 0;
 	restart.initrd_at = 0;
-	restart.asked_tsc = tsc_now();
 	for (unsigned i = 0; i < cpu_count; i++)
 		root_partition.vcpus[i].root->stopped = false;
 	__atomic_store_n(&restart.stopped, 0, __ATOMIC_RELAXED);
+	if (!root_images_next()) {
+		log_line("root: its image failed %u times in a row and is given up: the VMs run on "
+		         "without root",
+		        ROOT_PLAN_TRIES);
+		__atomic_store_n(&restart.phase, PHASE_DOWN, __ATOMIC_RELEASE);
+		return;
+	}
 	__atomic_store_n(&restart.phase, PHASE_COPYING, __ATOMIC_RELEASE);
 	if (percpu()->index != 0)
 		cpu_kick(0);
@@ -155,7 +204,7 @@ void root_restart_poll(void)
 		return;
 	put_root_away(percpu()->root);
 	if (__atomic_add_fetch(&restart.stopped, 1, __ATOMIC_ACQ_REL) == cpu_count)
-		begin_copying();
+		end_stopping();
 }
 
 /* Where linux_load would put the initramfs; it leaves one that is there already. */
@@ -172,12 +221,30 @@ static uint64_t choose_place(const struct linux_image *image)
 	return layout.initrd;
 }
 
+static void begin_life(void)
+{
+	struct keel_root_past *past = &restart.history[0];
+
+	spin_lock(&restart.lock);
+	restart.starts++;
+	restart.started_tsc = tsc_now();
+	past->start = restart.starts;
+	fmt_print(past->label, sizeof(past->label), "%s", root_images_label());
+	log_line("root: start %u from image \"%s\", %llu ms after the last one ended",
+	        restart.starts, root_images_label(), (unsigned long long)ms_since(past->tsc));
+	spin_unlock(&restart.lock);
+	/* A good image may take its time: its failure leaves nothing to fall back to. */
+	if (root_images_on_trial())
+		watch_for(READY_WAIT_MS);
+	__atomic_store_n(&restart.phase, PHASE_RUNNING, __ATOMIC_RELEASE);
+}
+
 void root_restart_step(struct vcpu *v)
 {
 	struct linux_image image;
 	uint64_t left, n;
 
-	root_restart_image(&image);
+	hyp_assert(root_images_current(&image));
 	root_image_e820(&image);
 	if (restart.initrd_at == 0)
 		restart.initrd_at = choose_place(&image);
@@ -193,8 +260,5 @@ void root_restart_step(struct vcpu *v)
 	image.initrd = HPA(restart.initrd_at);
 	apic_quiesce(); /* what devices sent between this CPU's stop and their quiescing */
 	root_start(v, &image);
-	root_starts++;
-	log_line("root: start %u, %llu ms after the last one ended", root_starts,
-	        (unsigned long long)((tsc_now() - restart.asked_tsc) / (tsc_hz / 1000)));
-	__atomic_store_n(&restart.phase, PHASE_RUNNING, __ATOMIC_RELEASE);
+	begin_life();
 }

@@ -2,13 +2,14 @@
 /* Root's next life without firmware: how one root ends and another begins while the VMs run on. */
 #pragma once
 
+#include "abi/hypercall.h"
 #include "hyp/core/partition.h"
-#include "hyp/x86/boot_info.h"
 
 /*
  * Essay: from one root to the next.
  *
- * A restart is asked for by root itself (a reset port, CF9h, a triple fault). Then, in this order:
+ * A restart is asked for by root itself (a reset port, CF9h, a triple fault), or hyp gives root up
+ * (no report that it is ready, no heartbeat). Then, in this order:
  *
  *   STOPPING  every CPU puts its root vCPU away by itself: out of guest mode, power-on state,
  * waiting for SIPI; its APIC forgets what the old root had in service. VMs' vCPUs run on in
@@ -23,14 +24,8 @@
  * doorbell bits stay as they are; only the event word starts at 0.
  */
 
-/* Keeps the boot modules' images. Boot CPU, after pool_init and before root's memory is written. */
-void root_restart_keep(const struct boot_info *info);
-/* Fills in kernel, initrd, command line and RSDP of the root to start; e820 is the caller's. False:
- * there is no kernel. */
-struct linux_image;
-bool root_restart_image(struct linux_image *image);
-/* From root's exit, on its CPU: root wants to be restarted. Returns; what follows happens in
- * root_restart_poll. */
+/* Root is to be restarted: from its own exit, or because it is given up. Any CPU; what follows
+ * happens in root_restart_poll. */
 void root_restart_request(const char *why);
 /* Each CPU, in its loop: does this CPU's share. */
 void root_restart_poll(void);
@@ -40,4 +35,12 @@ bool root_restart_stops_us(void);
 bool root_restart_is_loading(void);
 void root_restart_step(struct vcpu *v);
 
-extern uint32_t root_starts; /* how many roots were started, this one included */
+/* When this CPU must call root_restart_watch, host TSC; UINT64_MAX: not this CPU, or nothing to
+ * watch. */
+uint64_t root_restart_watch_tsc(void);
+void root_restart_watch(void);
+/* Root reports that it is up; that it lives (the next time within timeout_ms, 0: no watch; nothing
+ * before it was ready). */
+void root_restart_ready(void);
+void root_restart_beat(uint32_t timeout_ms);
+void root_restart_status(struct keel_hc_root_status *s);

@@ -3,6 +3,7 @@
 
 #include "hyp/core/sched.h"
 #include "hyp/core/root.h"
+#include "hyp/core/root_restart.h"
 #include "hyp/core/sched_policy.h"
 #include "hyp/core/vm.h"
 #include "hyp/x86/x86.h"
@@ -502,7 +503,10 @@ void sched_vm_timer(struct vm *vm)
 
 uint64_t sched_timer_deadline(void)
 {
-	return __atomic_load_n(&this_queue()->timer_deadline, __ATOMIC_RELAXED);
+	uint64_t timers = __atomic_load_n(&this_queue()->timer_deadline, __ATOMIC_RELAXED);
+	uint64_t watch = root_restart_watch_tsc();
+
+	return timers < watch ? timers : watch;
 }
 
 /* Takes the halted vCPUs that are due to the queue. They run their own timers. Needs: lock. */
@@ -559,6 +563,7 @@ void sched_run_timers(void)
 
 	if (sched_timer_deadline() > now)
 		return;
+	root_restart_watch();
 	spin_lock(&q->lock);
 	wake_due(q, now);
 	n = collect_due(q, now, due);
