@@ -79,15 +79,16 @@ static void timer_hardware(struct root_vcpu *r, uint64_t deadline, uint8_t vecto
 	r->armed_vector = vector;
 }
 
-/* Root's timer interrupt is on its way already: pending or in service in the APIC, or acknowledged
- * by hyp on root's behalf. */
+/*
+ * Root's timer interrupt is on its way already: pending in the APIC, or acknowledged by hyp on
+ * root's behalf. In service says nothing: where hyp acknowledged a higher vector meanwhile, root's
+ * EOI for the timer has ended that one, and the timer's bit stays until root ends the other.
+ */
 static bool timer_is_pending(const struct root_vcpu *r)
 {
 	uint32_t vector = r->lvt_timer & APIC_LVT_VECTOR_MASK;
-	uint32_t bit = 1u << (vector % 32);
 
-	return ((apic_read(APIC_REG_IRR + vector / 32) | apic_read(APIC_REG_ISR + vector / 32)) &
-	               bit) ||
+	return (apic_read(APIC_REG_IRR + vector / 32) & (1u << (vector % 32))) ||
 	       (percpu()->pending_for_root[vector / 64] >> (vector % 64)) & 1;
 }
 
