@@ -336,12 +336,18 @@ static void test_device_grows(void **state)
  */
 static void test_device_fails(void **state)
 {
+	uint8_t sector[512];
 	struct loop_rig l;
 
 	(void)state;
 	if (!loop_start(&l, 512))
 		skip();
 	assert_int_equal(truncate(l.file, 4096 * 512), 0);
+	/* Linux 6.1's loop device gives zeroes instead. */
+	if (pread(l.loop, sector, 512, 6000 * 512) == 512) {
+		loop_end(&l);
+		skip();
+	}
 	assert_int_equal(rig_rw(&l.r, IN, 6000, 0, 4096), IOERR);
 	assert_true(atomic_load(&l.r.logged) > 0);
 	assert_non_null(strstr(l.r.last_log, "read at 3072000 failed"));
