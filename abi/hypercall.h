@@ -257,10 +257,13 @@ struct keel_hc_root_stage {
 	struct keel_hc_head head;
 	uint64_t kernel_bytes;
 	uint64_t initrd_bytes;
+	uint32_t ready_ms; /* given up if it has not reported ready so long after its start; 0: 180
+	                      s */
+	uint32_t reserved;
 	char label[KEEL_ROOT_LABEL_BYTES];     /* for people, terminated */
 	char cmdline[KEEL_ROOT_CMDLINE_BYTES]; /* terminated */
 };
-KEEL_ASSERT_SIZE(struct keel_hc_root_stage, 24 + 64 + 2048);
+KEEL_ASSERT_SIZE(struct keel_hc_root_stage, 32 + 64 + 2048);
 
 #define KEEL_ROOT_KERNEL 0u
 #define KEEL_ROOT_INITRD 1u

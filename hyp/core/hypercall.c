@@ -39,7 +39,7 @@ union block {
 	struct keel_hc_root_beat root_beat;
 	struct keel_hc_root_status root_status;
 };
-_Static_assert(sizeof(union block) <= 2136, "a block fits the stack");
+_Static_assert(sizeof(union block) <= 2144, "a block fits the stack");
 
 struct call {
 	union block b;

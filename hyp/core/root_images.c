@@ -9,11 +9,14 @@
 #include "lib/spinlock.h"
 #include "lib/string.h"
 
+#define READY_MS 180000u
+
 struct image {
 	uint32_t frame; /* HPA >> 21 of its first page; the initramfs follows the kernel,
 	                   page-aligned */
 	uint64_t kernel_bytes, initrd_bytes;
 	uint64_t initrd_offset; /* from the first page */
+	uint32_t ready_ms;
 	char label[KEEL_ROOT_LABEL_BYTES];
 	char cmdline[KEEL_ROOT_CMDLINE_BYTES];
 };
@@ -108,9 +111,9 @@ bool root_images_is_ready(void)
 	return plan.ready;
 }
 
-bool root_images_on_trial(void)
+uint32_t root_images_trial_ms(void)
 {
-	return plan.current != plan.good;
+	return plan.current == plan.good ? 0 : images[plan.current].ready_ms;
 }
 
 static bool terminated(const char *text, size_t size)
@@ -132,6 +135,7 @@ static int64_t stage(const struct keel_hc_root_stage *s)
 		return 0;
 	m->kernel_bytes = s->kernel_bytes;
 	m->initrd_bytes = s->initrd_bytes;
+	m->ready_ms = s->ready_ms != 0 ? s->ready_ms : READY_MS;
 	if (!take_pages(place)) {
 		memset(m, 0, sizeof(*m));
 		return -KEEL_ENOMEM;
@@ -148,7 +152,7 @@ int64_t root_images_stage(const struct keel_hc_root_stage *s)
 	int64_t result;
 
 	if (s->kernel_bytes > max || s->initrd_bytes > max ||
-	        (s->kernel_bytes == 0 && s->initrd_bytes != 0) ||
+	        (s->kernel_bytes == 0 && s->initrd_bytes != 0) || s->reserved != 0 ||
 	        !terminated(s->label, sizeof(s->label)) ||
 	        !terminated(s->cmdline, sizeof(s->cmdline)))
 		return -KEEL_EINVAL;

@@ -17,8 +17,9 @@ bool root_images_next(void);
 bool root_images_current(struct linux_image *image);
 const char *root_images_label(void);
 bool root_images_is_ready(void);
-/* The current root runs from an image that has not reported ready before. */
-bool root_images_on_trial(void);
+/* How long the current root, on trial, may take to report ready, from its first instruction; 0: it
+ * is not on trial. */
+uint32_t root_images_trial_ms(void);
 
 /* The hypercalls' work; checks and effects under one lock. 0 or -KEEL_E*. */
 int64_t root_images_stage(const struct keel_hc_root_stage *s);

@@ -15,8 +15,7 @@
 #include "lib/spinlock.h"
 #include "lib/string.h"
 
-#define PIECE_BYTES   (256u * 1024u) /* copied in one turn: about 50 us at 5 GB/s */
-#define READY_WAIT_MS 180000u        /* a root on trial, from its first instruction to its report */
+#define PIECE_BYTES (256u * 1024u) /* copied in one turn: about 50 us at 5 GB/s */
 
 enum phase {
 	PHASE_RUNNING,
@@ -234,8 +233,7 @@ static void begin_life(void)
 	        restart.starts, root_images_label(), (unsigned long long)ms_since(past->tsc));
 	spin_unlock(&restart.lock);
 	/* A good image may take its time: its failure leaves nothing to fall back to. */
-	if (root_images_on_trial())
-		watch_for(READY_WAIT_MS);
+	watch_for(root_images_trial_ms());
 	__atomic_store_n(&restart.phase, PHASE_RUNNING, __ATOMIC_RELEASE);
 }
 
