@@ -308,6 +308,7 @@ static void test_blk_refused(void **state)
 	second = virtio_blk_create(&m->disk, 1, &m->env, error, sizeof(error));
 	assert_null(second);
 	assert_non_null(strstr(error, m->disk.path));
+	unlink(m->disk.path);
 	snprintf(m->disk.path, sizeof(m->disk.path), "/nowhere/x");
 	assert_null(virtio_blk_create(&m->disk, 1, &m->env, error, sizeof(error)));
 	assert_non_null(strstr(error, "/nowhere/x"));
