@@ -236,6 +236,22 @@ static int load_acpi(struct loader *loader)
 	return 0;
 }
 
+/* A guest that reboots through the BIOS (Linux's reboot=bios) jumps to F000:FFF0 in real mode and
+ * must come out at a reset (C-59). */
+static void load_reset_code(struct loader *loader)
+{
+	static const uint8_t code[] = {
+	        0xba, LAYOUT_RESET_PORT & 0xff, LAYOUT_RESET_PORT >> 8, /* mov dx, 0cf9h */
+	        0xb0, 0x06,                                             /* mov al, 6 */
+	        0xee,                                                   /* out dx, al */
+	        0xf4,                                                   /* hlt */
+	        0xeb, 0xfd,                                             /* jmp back to it */
+	};
+
+	_Static_assert(sizeof(code) <= LAYOUT_HIGH_MEMORY - LAYOUT_RESET_CODE, "fits below 1 MiB");
+	gmem_write(loader->gmem, LAYOUT_RESET_CODE, code, sizeof(code));
+}
+
 static void load_zero_page(struct loader *loader)
 {
 	struct linux_boot_params params;
@@ -316,6 +332,7 @@ int boot_linux_load(const struct boot_linux_config *config, const struct gmem *g
 		rc = load_acpi(&loader);
 	if (rc != 0)
 		return rc;
+	load_reset_code(&loader);
 	load_zero_page(&loader);
 	load_cpu_tables(&loader);
 	fill_start(&loader, start);

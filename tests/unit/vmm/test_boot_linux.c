@@ -106,6 +106,8 @@ static void test_loads_as_the_protocol_says(void **state)
 	for (size_t i = 0; i < LINUX_HEADER_OFFSET; i += 13)
 		assert_int_equal(ram[params->hdr.ramdisk_image + i], pattern(i));
 	assert_memory_equal(ram + params->acpi_rsdp_addr, "RSD PTR ", 8);
+	/* Where a BIOS begins: out 0cf9h, 6 (C-59). */
+	assert_memory_equal(ram + 0xffff0, "\xba\xf9\x0c\xb0\x06\xee\xf4\xeb\xfd", 9);
 }
 
 /* Follows the page tables as the CPU would. */
