@@ -14,16 +14,17 @@ import tempfile
 
 from lab import cache
 from lab.initramfs import find_libraries, find_programs, list_files, strip
-from lab.paths import BUILD, LabError
+from lab.paths import BUILD, TOP, LabError
 
 SUITE = "bookworm"
 COMMON = ["systemd-sysv", "udev", "kmod", "iproute2", "iputils-ping", "procps", "login", "passwd"]
 ROOT_PACKAGES = COMMON + ["initramfs-tools", "zstd", "dbus", "e2fsprogs", "liburing2", "libucl1",
                           "libcjson1", "libseccomp2", "less", "ethtool"]
-GUEST_PACKAGES = COMMON
+GUEST_PACKAGES = COMMON + ["dbus"]  # for the power button, by systemd-logind
 ROOT_MIB = 2048
 GUEST_MIB = 768
 CHECKED_FILE_MIB = 24
+UNIT = "/usr/lib/systemd/system/keeld.service"
 # Documentation and translations are most of a small Debian; dpkg leaves them out.
 SLIM = ["path-exclude=/usr/share/man/*", "path-exclude=/usr/share/doc/*",
         "path-exclude=/usr/share/locale/*", "path-include=/usr/share/locale/locale.alias"]
@@ -96,6 +97,7 @@ def add_keel(base, kernel, tell):
     programs = find_programs()
     module = os.path.join(BUILD, "kmod/keel.ko")
     modules = [module] if os.path.exists(module) else []
+    unit = os.path.join(TOP, "keeld/keeld.service")
 
     def build(path):
         with tempfile.TemporaryDirectory(prefix="keel-add-") as folder:
@@ -103,16 +105,35 @@ def add_keel(base, kernel, tell):
             for program in programs:
                 check_libraries(program)
                 writer.add(f"/usr/bin/{os.path.basename(program)}", strip(program), 0o755)
-            for file in modules:
-                with open(file, "rb") as data:
-                    writer.add(f"/usr/lib/modules/{kernel.release}/updates/{os.path.basename(file)}",
-                               data.read(), 0o644)
+            for path_there, data in add_modules(kernel, modules, folder):
+                writer.add(path_there, data, 0o644)
+            with open(unit, "rb") as file:
+                writer.add(UNIT, file.read(), 0o644)
+            writer.add_link("/etc/systemd/system/multi-user.target.wants/keeld.service", UNIT)
             run(["cp", "--sparse=always", base, path], "copying root's image")
             writer.write(path)
 
     inputs = [os.path.basename(base), ("file", __file__)]
-    inputs += [("file", f) for f in [*programs, *modules]]
+    inputs += [("file", f) for f in [*programs, *modules, unit]]
     return cache.get("debian-root-keel", ".img", inputs, build, tell)
+
+
+def add_modules(kernel, modules, folder):
+    """These modules and depmod's new indexes, as (path in root, bytes)."""
+    tree = os.path.join(folder, "modules")
+    there = os.path.join(tree, "lib/modules", kernel.release)
+    os.makedirs(os.path.dirname(there))
+    shutil.copytree(kernel.modules, there, symlinks=True)
+    os.makedirs(os.path.join(there, "updates"))
+    names = []
+    for module in modules:
+        names.append(os.path.join("updates", os.path.basename(module)))
+        shutil.copy(module, os.path.join(there, names[-1]))
+    run(["/sbin/depmod", "-b", tree, kernel.release], "depmod")
+    names += [n for n in os.listdir(there) if n.startswith("modules.") and not n.endswith(("order", "builtin"))]
+    for name in names:
+        with open(os.path.join(there, name), "rb") as file:
+            yield f"/usr/lib/modules/{kernel.release}/{name}", file.read()
 
 
 def check_libraries(program):
@@ -143,6 +164,9 @@ class ImageWriter:
         self.commands += [f"rm {path}", f"write {source} {path}",
                           f"set_inode_field {path} mode 0{0o100000 | mode:o}",
                           f"set_inode_field {path} uid 0", f"set_inode_field {path} gid 0"]
+
+    def add_link(self, path, target):
+        self.commands += [f"rm {path}", f"symlink {path} {target}"]
 
     def write(self, image):
         lines = [f"mkdir {f}" for f in sorted(self.folders)] + self.commands

@@ -11,7 +11,8 @@ from lab.paths import BUILD, FILES, need
 BUSYBOX = "/bin/busybox"
 BASE_MODULES = ["virtio_pci", "virtio_blk", "virtio_net", "ext4"]
 ROOT_MODULES = BASE_MODULES + ["virtio_console", "nvme", "tun", "bridge", "vhost_net", "e1000"]
-GUEST_MODULES = BASE_MODULES + ["virtio_rng", "virtio_console"]
+# button and evdev: else a guest does not hear its power button.
+GUEST_MODULES = BASE_MODULES + ["virtio_rng", "virtio_console", "button", "evdev"]
 PROGRAMS = ["keelvm", "keel", "keeld", "keel-switch", "keel-blk"]
 
 
