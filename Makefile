@@ -10,13 +10,17 @@
 # searched. A new program is one line in the table below.
 
 # Program: its folders, and what it needs by pkg-config.
-PROGRAMS      := keelvm keel keeld
+PROGRAMS      := keelvm keel keeld keel-blk bench-ring
 keelvm_DIRS   := vmm engine
 keelvm_PKGS   := liburing libcjson libseccomp
 keel_DIRS     := cli config
 keel_PKGS     := libcjson
 keeld_DIRS    := keeld config
 keeld_PKGS    := libcjson
+keel-blk_DIRS := blkd engine
+keel-blk_PKGS := liburing
+bench-ring_DIRS := bench/ring
+bench-ring_PKGS :=
 
 B       := build
 CC      := gcc
@@ -168,7 +172,7 @@ $(B)/user/lib.a: $(patsubst %,$(B)/user/%.o,$(LIB_USER_C))
 define program_rule
 $(B)/bin/$(1): $(patsubst %,$(B)/user/%.o,$(call find,$($(1)_DIRS),*.c)) $(B)/user/lib.a
 	@mkdir -p $$(@D)
-	$(CC) $(USER_LDFLAGS) -o $$@ $$^ $$(shell pkg-config --libs $($(1)_PKGS))
+	$(CC) $(USER_LDFLAGS) -o $$@ $$^ $$(if $($(1)_PKGS),$$(shell pkg-config --libs $($(1)_PKGS)))
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program_rule,$(p))))
 
