@@ -59,9 +59,7 @@ static void requeue_cut(struct vcpu *v)
 	struct cpu_exit *x = &v->exit;
 
 	switch (x->cut_type) {
-	case CPU_INJECT_INTR:
-		percpu()->pending_for_root[x->cut_vector / 64] |= 1ull << (x->cut_vector % 64);
-		break;
+	case CPU_INJECT_INTR: percpu_pend_vector(percpu(), x->cut_vector); break;
 	case CPU_INJECT_NMI: __atomic_store_n(&v->root->nmi_pending, 1, __ATOMIC_RELEASE); break;
 	case CPU_INJECT_EXCEPTION:
 		if (!cpu_can_take(v->cpu_state, &v->regs).injecting)
@@ -105,7 +103,7 @@ static void take_interrupts(struct vcpu *v)
 		can.intr = false;
 	}
 	if (vector >= 0 && can.intr) {
-		percpu()->pending_for_root[vector / 64] &= ~(1ull << (vector % 64));
+		percpu_unpend_vector(percpu(), (uint8_t)vector);
 		cpu_inject(v->cpu_state, CPU_INJECT_INTR, (uint8_t)vector, false, 0);
 		v->counters.interrupts++;
 		vector = highest_pending(percpu());

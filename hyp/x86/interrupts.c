@@ -94,7 +94,7 @@ static void take_vector(uint8_t vector)
 	struct percpu *p = percpu();
 
 	if (vector != HYP_TIMER_VECTOR) {
-		p->pending_for_root[vector / 64] |= 1ull << vector % 64;
+		percpu_pend_vector(p, vector);
 		return;
 	}
 	/* Without its ISR bit it is a spurious interrupt: root programs the same vector for those.

@@ -40,8 +40,32 @@ struct percpu {
 	void *sched;                /* (c) hyp/core's run queue of this CPU */
 	uint32_t x2apic;            /* (o) this CPU's APIC is in x2APIC mode now */
 	uint32_t reserved0;
-	uint64_t reserved[8];
+	uint8_t pending_more[256]; /* (o) how often a vector was acknowledged again while it was
+	                              pending for root */
 };
+
+/*
+ * A vector that hyp acknowledged on root's behalf, and its way to root. The local APIC ends vectors
+ * by priority and not by name: root's EOI of a vector that it handles ends a higher one that hyp
+ * acknowledged meanwhile, which may then come a second time. Root must get it as often as it was
+ * acknowledged, else an EOI is missing and a vector stays in service for ever.
+ */
+static inline void percpu_pend_vector(struct percpu *p, uint8_t vector)
+{
+	uint64_t bit = 1ull << (vector % 64);
+
+	if ((p->pending_for_root[vector / 64] & bit) && p->pending_more[vector] < 255)
+		p->pending_more[vector]++;
+	p->pending_for_root[vector / 64] |= bit;
+}
+
+static inline void percpu_unpend_vector(struct percpu *p, uint8_t vector)
+{
+	if (p->pending_more[vector] > 0)
+		p->pending_more[vector]--;
+	else
+		p->pending_for_root[vector / 64] &= ~(1ull << (vector % 64));
+}
 
 static inline struct percpu *percpu(void)
 {

@@ -8,6 +8,7 @@
 #include "hw/apic.h"
 #include "hw/pci.h"
 #include "hyp/x86/internal.h"
+#include "lib/string.h"
 
 #define BUSES_MAX       256u
 #define CAPS_MAX        48u /* a list in 192 bytes cannot be longer; a longer one is a loop */
@@ -200,4 +201,5 @@ void apic_quiesce(void)
 	}
 	for (unsigned i = 0; i < 4; i++)
 		percpu()->pending_for_root[i] = 0;
+	memset(percpu()->pending_more, 0, sizeof(percpu()->pending_more));
 }
