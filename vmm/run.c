@@ -28,9 +28,9 @@ struct loop {
 	int signals;
 };
 
-static bool watch(const struct loop *loop, int fd, uint64_t tag)
+static bool watch(const struct loop *loop, int fd, uint32_t events, uint64_t tag)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = tag};
+	struct epoll_event event = {.events = events, .data.u64 = tag};
 
 	return epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
@@ -47,8 +47,9 @@ static bool open_loop(struct loop *loop)
 	loop->notify = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	loop->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	return loop->epoll >= 0 && loop->notify >= 0 && loop->signals >= 0 &&
-	       watch(loop, loop->notify, TAG_NOTIFY) && watch(loop, loop->signals, TAG_SIGNAL) &&
-	       watch(loop, loop->control->listener, TAG_LISTEN) &&
+	       watch(loop, loop->notify, EPOLLIN | EPOLLET, TAG_NOTIFY) &&
+	       watch(loop, loop->signals, EPOLLIN, TAG_SIGNAL) &&
+	       watch(loop, loop->control->listener, EPOLLIN, TAG_LISTEN) &&
 	       hv->ops->notify(hv, loop->notify, MACHINE_EVENTS) == 0;
 }
 
@@ -96,7 +97,8 @@ static void serve_listener(struct loop *loop)
 	int client = control_accept(loop->control);
 
 	if (client >= 0)
-		watch(loop, loop->control->clients[client].fd, TAG_CLIENT + (unsigned)client);
+		watch(loop, loop->control->clients[client].fd, EPOLLIN,
+		        TAG_CLIENT + (unsigned)client);
 }
 
 static int serve_client(struct loop *loop, unsigned client)
@@ -113,14 +115,9 @@ static int serve_client(struct loop *loop, unsigned client)
 
 static int serve(struct loop *loop, uint64_t tag)
 {
-	uint64_t count;
-
 	switch (tag) {
-	case TAG_NOTIFY:
-		/* Taken before looking: what comes after signals again. */
-		if (read(loop->notify, &count, sizeof(count)) < 0 && errno != EAGAIN)
-			log_line("cannot read the notification: %s", strerror(errno));
-		return serve_guest(loop);
+	/* Edge-triggered: each signal wakes anew, and nobody has to read the count first. */
+	case TAG_NOTIFY: return serve_guest(loop);
 	case TAG_SIGNAL: return serve_signal(loop);
 	case TAG_LISTEN: serve_listener(loop); return GO_ON;
 	default: return serve_client(loop, (unsigned)(tag - TAG_CLIENT));
