@@ -15,6 +15,9 @@ static const struct verb *const verbs[] = {
         &verb_vm_show,
         &verb_vm_console,
         &verb_vm_log,
+        &verb_root_stage,
+        &verb_root_cancel,
+        &verb_root_status,
         &verb_status,
         &verb_top,
         &verb_log,
@@ -22,19 +25,27 @@ static const struct verb *const verbs[] = {
 
 #define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
 
+static bool is_of_group(const struct verb *verb, const char *group)
+{
+	if (verb->group == NULL || group == NULL)
+		return verb->group == group;
+	return strcmp(verb->group, group) == 0;
+}
+
 /* group: only its verbs, or NULL for all. */
 static void print_verbs(FILE *out, const char *group)
 {
-	fprintf(out, "usage: keel %sVERB …\n", group == NULL ? "" : "vm ");
+	fprintf(out, "usage: keel %s%sVERB …\n", group == NULL ? "" : group,
+	        group == NULL ? "" : " ");
 	for (size_t i = 0; i < VERB_COUNT; i++) {
 		const struct verb *verb = verbs[i];
 		char name[32];
 
-		if (group != NULL && verb->group == NULL)
+		if (!is_of_group(verb, group) && group != NULL)
 			continue;
 		snprintf(name, sizeof(name), "%s%s%s", verb->group == NULL ? "" : verb->group,
 		        verb->group == NULL ? "" : " ", verb->name);
-		fprintf(out, "  %-12s %s\n", name, verb->summary);
+		fprintf(out, "  %-13s %s\n", name, verb->summary);
 	}
 	fputs("'keel VERB --help' tells more; keel(1) all. Exit code: 0 done, 1 refused or failed, "
 	      "2 usage,\n3 not under hyp or no keeld.\n",
@@ -51,7 +62,7 @@ static const struct verb *find_verb(const char *group, const char *name)
 	for (size_t i = 0; i < VERB_COUNT; i++) {
 		const struct verb *verb = verbs[i];
 
-		if ((verb->group == NULL) == (group == NULL) && strcmp(verb->name, name) == 0)
+		if (is_of_group(verb, group) && strcmp(verb->name, name) == 0)
 			return verb;
 	}
 	return NULL;
@@ -59,9 +70,9 @@ static const struct verb *find_verb(const char *group, const char *name)
 
 int main(int argc, char **argv)
 {
-	bool is_vm = argc > 1 && strcmp(argv[1], "vm") == 0;
-	int at = is_vm ? 2 : 1;
-	const char *group = is_vm ? "vm" : NULL;
+	bool grouped = argc > 1 && (strcmp(argv[1], "vm") == 0 || strcmp(argv[1], "root") == 0);
+	int at = grouped ? 2 : 1;
+	const char *group = grouped ? argv[1] : NULL;
 	const struct verb *verb;
 
 	if (argc > at && is_help(argv[at])) {
