@@ -92,8 +92,9 @@ struct cJSON *vmfile_to_json(const struct vmfile *vm);
 /* "512M", "3G", "20480K": the largest unit that fits. Needs: at least 32 bytes. */
 const char *vmfile_format_size(uint64_t bytes, char *out, size_t out_bytes);
 
-/* Finds what would make a start fail before anything is made of it: kernel, initrd, disks. */
-bool vmfile_check_files(const struct vmfile *vm, struct vmfile_error *error);
+/* Finds what would make a start fail before anything is made of it: kernel, initrd, disks. start:
+ * now; else a disk that another VM has may be free by then. */
+bool vmfile_check_files(const struct vmfile *vm, bool start, struct vmfile_error *error);
 /* And what hyp cannot give. */
 struct vmfile_room {
 	uint64_t pool_bytes;

@@ -90,8 +90,8 @@ static bool is_locked(int fd, off_t start, off_t count)
 	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-static bool check_disk(const struct vmfile *vm, const struct vmfile_disk *disk, struct stat *info,
-        struct vmfile_error *error)
+static bool check_disk(const struct vmfile *vm, const struct vmfile_disk *disk, bool start,
+        struct stat *info, struct vmfile_error *error)
 {
 	/* Not to wait for the writer of a FIFO that someone named here. */
 	int fd = open(disk->path, (disk->readonly ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK);
@@ -112,7 +112,7 @@ static bool check_disk(const struct vmfile *vm, const struct vmfile_disk *disk, 
 		        disk->path);
 	}
 	close(fd);
-	if (locked)
+	if (locked && start)
 		return refuse(error, vm, disk->line,
 		        "disk %s is in use: another process has it locked; stop the VM that has it "
 		        "('keel vm list'), or use a copy%s",
@@ -133,12 +133,12 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-static bool check_disks(const struct vmfile *vm, struct vmfile_error *error)
+static bool check_disks(const struct vmfile *vm, bool start, struct vmfile_error *error)
 {
 	struct stat info[DEFINITION_MAX_DISKS];
 
 	for (unsigned i = 0; i < vm->disk_count; i++) {
-		if (!check_disk(vm, &vm->disks[i], &info[i], error))
+		if (!check_disk(vm, &vm->disks[i], start, &info[i], error))
 			return false;
 		for (unsigned j = 0; j < i; j++)
 			if (is_same(&info[i], &info[j]) &&
@@ -151,9 +151,9 @@ static bool check_disks(const struct vmfile *vm, struct vmfile_error *error)
 	return true;
 }
 
-bool vmfile_check_files(const struct vmfile *vm, struct vmfile_error *error)
+bool vmfile_check_files(const struct vmfile *vm, bool start, struct vmfile_error *error)
 {
-	return check_kernel(vm, error) && check_initrd(vm, error) && check_disks(vm, error);
+	return check_kernel(vm, error) && check_initrd(vm, error) && check_disks(vm, start, error);
 }
 
 /* 256 KiB for the definition and all devices' records; for each queue its in-flight log, of 1,024

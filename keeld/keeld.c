@@ -34,6 +34,7 @@ void settings_init(struct settings *settings, const char *prefix, const char *ke
 	        .backoff_ns = 100 * MS,
 	        .backoff_max_ns = 10000 * MS,
 	        .stable_ns = 10000 * MS,
+	        .press_again_ns = 5000 * MS,
 	        .destroy_retry_ns = 100 * MS,
 	        .destroy_tries = 30,
 	};

@@ -20,7 +20,8 @@ struct settings {
 	uint64_t start_limit_ns; /* for its first answer */
 	uint64_t backoff_ns;     /* before the second start; doubled each time */
 	uint64_t backoff_max_ns;
-	uint64_t stable_ns; /* served so long: failures are forgotten */
+	uint64_t stable_ns;      /* served so long: failures are forgotten */
+	uint64_t press_again_ns; /* between two presses of the power button */
 	uint64_t destroy_retry_ns;
 	unsigned destroy_tries;
 };

@@ -155,7 +155,7 @@ static void do_create(struct request *request)
 		return;
 	}
 	if (!vmfile_parse(file, text, strlen(text), &vm, &error) ||
-	        !vmfile_check_files(&vm, &error) || !check_ever_fits(keeld, &vm, &error)) {
+	        !vmfile_check_files(&vm, false, &error) || !check_ever_fits(keeld, &vm, &error)) {
 		refuse(request, "%s", error.text);
 		return;
 	}

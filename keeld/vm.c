@@ -99,6 +99,24 @@ static void press_button(struct vm *vm)
 {
 	if (link_ask(&vm->link, "powerbutton") == 0)
 		log_line("%s: power button pressed", vm->name);
+	loop_timer_set(&vm->keeld->loop, &vm->button, vm->keeld->settings.press_again_ns);
+}
+
+static void on_button(struct loop_timer *timer)
+{
+	struct vm *vm = VM_OF(timer, button);
+
+	/* If not, then when it is served again. */
+	if (vm->stop_wanted && vm->state == VM_RUNNING)
+		press_button(vm);
+}
+
+/* Nobody waits for the guest to switch itself off any more. */
+static void drop_stop(struct vm *vm)
+{
+	vm->stop_wanted = false;
+	loop_timer_clear(&vm->keeld->loop, &vm->stop_limit);
+	loop_timer_clear(&vm->keeld->loop, &vm->button);
 }
 
 static void set_running(struct vm *vm)
@@ -142,10 +160,9 @@ static void set_off(struct vm *vm)
 	vm_forget_parts(vm);
 	vm->id = 0;
 	vm->known = false;
-	vm->stop_wanted = false;
 	vm->state = VM_OFF;
 	vm->failures = vm->restarts = 0;
-	loop_timer_clear(&vm->keeld->loop, &vm->stop_limit);
+	drop_stop(vm);
 	log_line("%s: off", vm->name);
 	/* vm->error says why, if it is a start that failed. */
 	snprintf(error.text, sizeof(error.text), "%s",
@@ -213,16 +230,14 @@ static void on_guest_off(struct vm *vm)
 		return;
 	}
 	vm->state = VM_PRESERVED;
-	vm->stop_wanted = false;
-	loop_timer_clear(&vm->keeld->loop, &vm->stop_limit);
+	drop_stop(vm);
 	tell(vm, VM_WISH_STOP, NULL);
 }
 
 static void on_dead(struct vm *vm)
 {
 	vm->state = VM_DEAD;
-	vm->stop_wanted = false;
-	loop_timer_clear(&vm->keeld->loop, &vm->stop_limit);
+	drop_stop(vm);
 	remember(vm,
 	        "a vCPU cannot go on ('keel log' has hyp's reason); 'keel vm kill %s' removes it",
 	        vm->name);
@@ -323,8 +338,7 @@ static void on_answer(struct link *link, const struct cJSON *answer)
 		loop_timer_set(&vm->keeld->loop, &vm->retry, vm->keeld->settings.connect_ns);
 	} else if (error != NULL) {
 		remember(vm, "its device process refuses: %s", error);
-		vm->stop_wanted = false;
-		loop_timer_clear(&vm->keeld->loop, &vm->stop_limit);
+		drop_stop(vm);
 		tell(vm, VM_WISH_STOP, vm->error);
 	}
 }
@@ -410,7 +424,7 @@ static void on_stop_limit(struct loop_timer *timer)
 	struct vm *vm = VM_OF(timer, stop_limit);
 	char text[512];
 
-	vm->stop_wanted = false;
+	drop_stop(vm);
 	snprintf(text, sizeof(text),
 	        "%s did not switch itself off in time and runs on; see 'keel vm console %s', or "
 	        "end "
@@ -566,6 +580,7 @@ struct vm *vm_get(struct keeld *keeld, const char *name)
 	vm->retry.fire = on_retry;
 	vm->start_limit.fire = on_start_limit;
 	vm->stop_limit.fire = on_stop_limit;
+	vm->button.fire = on_button;
 	vm->next = keeld->vms;
 	keeld->vms = vm;
 	return vm;
@@ -581,7 +596,7 @@ void vm_free(struct vm *vm)
 	*at = vm->next;
 	loop_timer_clear(loop, &vm->retry);
 	loop_timer_clear(loop, &vm->start_limit);
-	loop_timer_clear(loop, &vm->stop_limit);
+	drop_stop(vm);
 	link_close(&vm->link);
 	process_release(&vm->process);
 	free(vm);

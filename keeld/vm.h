@@ -76,6 +76,7 @@ struct vm {
 	struct loop_timer retry;       /* connect, start again, destroy again */
 	struct loop_timer start_limit; /* of FORMATTING and the first STARTING */
 	struct loop_timer stop_limit;
+	struct loop_timer button;       /* pressed again: a guest that boots does not hear it yet */
 	unsigned failures;              /* of the device process, in a row */
 	unsigned restarts;              /* of the device process, in all */
 	unsigned tries;                 /* to destroy */

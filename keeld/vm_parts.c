@@ -68,7 +68,7 @@ bool vm_load_checked(struct vm *vm, struct vmfile_error *error)
 		        "the VM is named %s, the file %s.conf; give both the same name",
 		        vm->file.name, vm->name);
 	vmfile_fill_identity(&vm->file, keeld->settings.seed);
-	if (!vmfile_check_files(&vm->file, error) || !check_user_taps(vm, error))
+	if (!vmfile_check_files(&vm->file, true, error) || !check_user_taps(vm, error))
 		return false;
 	rc = keeld->hyp->info(keeld->hyp, &info);
 	if (rc != 0)

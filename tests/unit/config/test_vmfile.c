@@ -303,7 +303,7 @@ static bool check(const char *kernel, const char *more)
 
 	snprintf(text, sizeof(text), "name = a\nmemory = 512M\nkernel = %s\n%s", kernel, more);
 	assert_true(parse(text));
-	return vmfile_check_files(&vm, &error);
+	return vmfile_check_files(&vm, true, &error);
 }
 
 static void assert_error(const char *part)
@@ -382,6 +382,7 @@ static void test_disks(void **state)
 	assert_false(check_disk(disk, ""));
 	assert_error("f:4: disk");
 	assert_error("is in use: another process has it locked; stop the VM that has it");
+	assert_true(vmfile_check_files(&vm, false, &error));
 	assert_false(check_disk(disk, "; readonly = yes"));
 	assert_error("is in use");
 	close(fd);

@@ -113,6 +113,25 @@ static void test_stop_of_a_deaf_guest(void **state)
 	assert_nothing_left();
 }
 
+/* One that still boots does not hear the first press. */
+static void test_stop_while_booting(void **state)
+{
+	struct vm *vm;
+
+	(void)state;
+	rig_file("a", "");
+	rig_write("fake", "button=no");
+	keeld.settings.press_again_ns = 5000000;
+	vm = start("a");
+	assert_true(vm_stop(vm, 60, &error));
+	rig_until(vm->button.due_ns == 0 || vm->button.due_ns < loop_now_ns());
+	assert_int_equal(done[VM_WISH_STOP].count, 0);
+	rig_write("fake", "button=0");
+	rig_until(done[VM_WISH_STOP].count == 1);
+	assert_false(done[VM_WISH_STOP].failed);
+	assert_nothing_left();
+}
+
 static void test_button_refused(void **state)
 {
 	struct vm *vm;
@@ -609,6 +628,7 @@ int main(int argc, char **argv)
 	        TEST(test_two),
 	        TEST(test_stop),
 	        TEST(test_stop_of_a_deaf_guest),
+	        TEST(test_stop_while_booting),
 	        TEST(test_button_refused),
 	        TEST(test_guest_off),
 	        TEST(test_refused),
