@@ -178,11 +178,13 @@ static void finish(struct vcpu *v, const struct cpu_mode *mode, struct insn_regs
 {
 	struct insn_step *step = &v->vm->step;
 
-	for (unsigned i = 0; i < REPEAT_MAX; i++) {
+	for (unsigned done = 1;; done++) {
 		insn_commit(step, regs);
 		store_regs(v, regs);
 		v->exit.kind = KEEL_KIND_NONE; /* its address was the first iteration's */
-		if (!step->again || __atomic_load_n(&v->look, __ATOMIC_RELAXED) != 0)
+		/* Not one begun iteration more: what is done to a device has to be committed. */
+		if (!step->again || done >= REPEAT_MAX ||
+		        __atomic_load_n(&v->look, __ATOMIC_RELAXED) != 0)
 			return;
 		if (!begin_step(v, mode, regs) || !run_pieces(v, regs))
 			return;

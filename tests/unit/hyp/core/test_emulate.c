@@ -49,6 +49,9 @@ static struct {
 	bool write;
 } seen[64];
 static unsigned seen_count;
+/* A port that only counts what is written to it. */
+#define COUNTER 0x3f9
+static unsigned counted;
 
 uint64_t tsc_hz = 1000000000;
 unsigned cpu_count = 1;
@@ -104,6 +107,10 @@ bool platform_pio(struct platform *p, unsigned i, uint16_t port, unsigned size, 
         uint32_t *value, uint64_t now)
 {
 	(void)p, (void)i, (void)now;
+	if (port == COUNTER && write) {
+		counted++;
+		return true;
+	}
 	if (port != 0x3f8)
 		return false;
 	if (!write) {
@@ -530,6 +537,24 @@ static void repeat_ends_for_an_interrupt(void **state)
 	assert_int_equal(vcpu.regs.rip, CODE);
 }
 
+/* Where one exit's work ends, no iteration is begun and then done again in the next. */
+static void repeat_does_each_iteration_once(void **state)
+{
+	(void)state;
+	counted = 0;
+	G(RCX) = 1000;
+	G(RDX) = COUNTER;
+	G(RSI) = BUF;
+	CODE_BYTES("\xf3\x6e"); /* rep outsb */
+	for (unsigned exits = 0; G(RCX) != 0 && exits < 100; exits++) {
+		exit_string_pio();
+		assert_int_equal(counted, 1000 - G(RCX));
+	}
+	assert_int_equal(counted, 1000);
+	assert_int_equal(G(RSI), BUF + 1000);
+	assert_int_equal(vcpu.regs.rip, CODE + 2);
+}
+
 /* The register image that goes back to the CPU holds what the device gave. */
 static void sse_load(void **state)
 {
@@ -637,6 +662,7 @@ int main(void)
 	        T(outs_from_a_missing_page),
 	        T(moves_from_device_to_ram),
 	        T(repeat_ends_for_an_interrupt),
+	        T(repeat_does_each_iteration_once),
 	        T(sse_load),
 	        T(refused_instructions),
 	        T(code_outside_of_ram),
