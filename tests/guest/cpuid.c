@@ -190,9 +190,9 @@ static void test_instructions(void)
 	for (unsigned bit = 0; bit < 11; bit++)
 		if (mask >> bit & 1 && catch (do_features, (void *)(1ull << bit)) != -1)
 			test_failed(__FILE__, __LINE__, "shown, but not there: feature", bit, 0);
-	check(f.ecx >> 21 & 1); /* x2APIC */
-	check(f.ecx >> 24 & 1); /* TSC deadline */
-	check(s.ebx >> 1 & 1);  /* TSC_ADJUST */
+	check(f.ecx >> 21 & 1);          /* x2APIC */
+	check(f.ecx >> 24 & 1);          /* TSC deadline */
+	check(s.ebx >> 1 & 1);           /* TSC_ADJUST */
 	check(cpuid(6, 0).eax >> 2 & 1); /* ARAT */
 	check_same(cpuid(0x80000008, 0).eax >> 8 & 0xff, 48);
 }

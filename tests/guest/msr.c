@@ -88,7 +88,7 @@ static void test_kept(void)
 	check_kept(0x175, 0x1000, 0);
 	check_kept(0x176, 0xffffffff81000000, 0);
 	check_kept(0xc0000103, 0x1234, 1ull << 32); /* TSC_AUX */
-	check_kept(0x200, 0x80000006, 0x80000106); /* MTRR: bits 8-11 are reserved */
+	check_kept(0x200, 0x80000006, 0x80000106);  /* MTRR: bits 8-11 are reserved */
 	check_kept(0x201, 0xf80000800, 0xf80000a00);
 	check_kept(0x2ff, 0xc06, 0xc02);
 	check_kept(0xc0000080, rdmsr(0xc0000080) | 1, 1ull << 40); /* EFER */

@@ -6,7 +6,8 @@
 
 #define TRAMPOLINE     0x8000u
 #define MSR_GS_BASE    0xc0000101u
-#define IST_VECTORS(n) ((n) == 2 || (n) == VECTOR_DF)
+/* NMI and #DF on one stack, #PF on another: a guest may fault with a stack that is no good. */
+#define IST(n)      ((n) == 2 || (n) == VECTOR_DF ? 1ull : (n) == VECTOR_PF ? 2ull : 0ull)
 
 struct table_register {
 	uint16_t limit;
@@ -27,7 +28,7 @@ static void make_idt(void)
 	for (uint64_t i = 0; i < 256; i++) {
 		uint64_t entry = (uint64_t)guest_entries + i * 16;
 
-		idt[i * 2] = (entry & 0xffff) | 8ull << 16 | (IST_VECTORS(i) ? 1ull : 0) << 32 |
+		idt[i * 2] = (entry & 0xffff) | 8ull << 16 | IST(i) << 32 |
 		             0x8e00ull << 32 | (entry >> 16 & 0xffff) << 48;
 		idt[i * 2 + 1] = entry >> 32;
 	}
@@ -44,6 +45,8 @@ void guest_cpu_setup(uint64_t index)
 
 	c->index = (uint32_t)index;
 	memcpy(t + 0x24, &ist, sizeof(ist));
+	ist -= sizeof(c->fault_stack) / 2;
+	memcpy(t + 0x2c, &ist, sizeof(ist));
 	c->gdt[1] = 0x00af9b000000ffff;
 	c->gdt[2] = 0x00cf93000000ffff;
 	c->gdt[3] = 0x00cff3000000ffff; /* user data, selector 1bh */

@@ -187,7 +187,7 @@ struct guest_cpu {
 	uint64_t caught_cr2, caught_rip;
 	uint64_t tss[16];
 	uint64_t gdt[8];
-	uint8_t fault_stack[4096] __attribute__((aligned(16))); /* IST 1: NMI, #DF */
+	uint8_t fault_stack[8192] __attribute__((aligned(16))); /* upper half: NMI, #DF; lower: #PF */
 };
 extern struct guest_cpu guest_cpus[GUEST_CPUS_MAX];
 static inline struct guest_cpu *this_cpu(void)

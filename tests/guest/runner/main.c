@@ -23,7 +23,7 @@
 
 static const char usage[] = "keel-guest [-c VCPUS] [-m MIB] [-t SECONDS] [-s SEED] [-a ARGUMENTS] "
                             "[-r RESETS] [-b 16|64]\n"
-                            "           [-x] [-q] FILE.elf\n"
+                            "           [-x] [-q] [-n] FILE.elf\n"
                             "  -r  start again after so many resets   -x  print exits by kind   -q "
                             " console not shown\n";
 
@@ -71,7 +71,7 @@ static void parse(struct options *o, int argc, char **argv)
 
 	*o = (struct options){
 	        .arguments = "", .vcpus = 1, .ram_mib = 16, .limit_s = 60, .mode = 64};
-	while ((c = getopt(argc, argv, "c:m:t:s:a:r:b:xq")) != -1) {
+	while ((c = getopt(argc, argv, "c:m:t:s:a:r:b:xqn")) != -1) {
 		switch (c) {
 		case 'c': o->vcpus = (unsigned)number(optarg, KEEL_MAX_VCPUS); break;
 		case 'm': o->ram_mib = (unsigned)number(optarg, 1u << 20); break;
@@ -82,6 +82,7 @@ static void parse(struct options *o, int argc, char **argv)
 		case 'b': o->mode = (unsigned)number(optarg, 64); break;
 		case 'x': o->counters = true; break;
 		case 'q': o->quiet = true; break;
+		case 'n': o->read_late = true; break;
 		default: die("%s", usage);
 		}
 	}
@@ -195,7 +196,7 @@ static void take_events(struct vm *vm)
 {
 	uint32_t events = __atomic_exchange_n(&vm->shared->events, 0, __ATOMIC_SEQ_CST);
 
-	if (events & KEEL_EVENT_CONSOLE)
+	if (events & KEEL_EVENT_CONSOLE && !vm->options.read_late)
 		take_console(vm);
 	if (vm->result >= 0)
 		return;

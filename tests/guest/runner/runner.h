@@ -20,6 +20,7 @@ struct options {
 	unsigned mode;   /* 16 or 64 */
 	uint64_t seed;
 	bool counters;
+	bool read_late;
 	bool quiet; /* the guest's console is read, but not shown */
 };
 
