@@ -298,6 +298,7 @@ void cpu_vcpu_reset(struct cpu_vcpu *c, struct cpu_regs *regs, int sipi_vector)
 	v->vintr &= VMCB_V_INTR_MASKING;
 	vmcb_intercept(v, VMCB_I_VINTR, false);
 	vmcb_intercept(v, VMCB_I_CR_WRITE(8), false);
+	vmcb_intercept(v, VMCB_I_IRET, false);
 	c->nmi_in_service = c->nmi_iret = false;
 	c->xcr0 = 1;
 	c->tsc_aux = 0;

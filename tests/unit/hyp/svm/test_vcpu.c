@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A vCPU on SVM without the CPU: NMIs in service, what reset leaves of them, windows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hyp/svm/vcpu.c"
+
+uint32_t svm_features, svm_asids = 16, svm_xsave_bytes = 576;
+bool svm_has_xsave, svm_has_tsc_aux, svm_has_1g;
+uint64_t svm_xcr0_all;
+
+static uint64_t next_exit_code, next_rip;
+
+void svm_enter(uint64_t vmcb_hpa, struct cpu_regs *regs)
+{
+	struct vmcb *vmcb = (struct vmcb *)(uintptr_t)vmcb_hpa;
+
+	(void)regs;
+	vmcb->exit_code = next_exit_code;
+	vmcb->rip = next_rip;
+}
+void svm_asid_prepare(struct cpu_vcpu *c)
+{
+	(void)c;
+}
+void svm_exit_translate(struct cpu_vcpu *c, const struct cpu_regs *regs, struct cpu_exit *exit)
+{
+	(void)c, (void)regs, (void)exit;
+}
+void cpu_switch(struct cpu_vcpu *from, struct cpu_vcpu *to)
+{
+	(void)from, (void)to;
+}
+void cpu_flush(struct cpu_vcpu *c)
+{
+	(void)c;
+}
+void *arena_pages(struct arena *a, size_t count)
+{
+	void *p = aligned_alloc(4096, count * 4096);
+
+	(void)a;
+	memset(p, 0, count * 4096);
+	return p;
+}
+void *arena_object(struct arena *a, size_t bytes)
+{
+	return arena_pages(a, (bytes + 4095) / 4096);
+}
+hpa_t virt_to_hpa(const void *p)
+{
+	return HPA((uintptr_t)p);
+}
+_Noreturn void panic(const char *format, ...)
+{
+	fail_msg("panic: %s", format);
+	abort();
+}
+
+static struct cpu_nested nested;
+static struct cpu_regs regs;
+
+static struct cpu_vcpu *make(enum cpu_role role)
+{
+	struct arena arena = {0};
+	struct cpu_vcpu *c = cpu_vcpu_create(&arena, role, &nested);
+
+	cpu_vcpu_reset(c, &regs, -1);
+	c->loaded = true;
+	return c;
+}
+
+static void drop(struct cpu_vcpu *c)
+{
+	free(c->vmcb);
+	free(c->xsave);
+	free(c->msrpm);
+	free(c->iopm);
+	free(c);
+}
+
+static bool intercepts(const struct cpu_vcpu *c, unsigned bit)
+{
+	return c->vmcb->intercepts[bit / 32] >> bit % 32 & 1;
+}
+
+static void run_to(struct cpu_vcpu *c, uint64_t code, uint64_t rip)
+{
+	struct cpu_exit exit;
+
+	next_exit_code = code;
+	next_rip = rip;
+	cpu_run(c, &regs, &exit);
+}
+
+static void test_nmi_lasts_until_its_iret_has_run(void **state)
+{
+	struct cpu_vcpu *c = make(CPU_ROLE_VM);
+
+	(void)state;
+	assert_true(cpu_can_take(c, &regs).nmi);
+	cpu_inject(c, CPU_INJECT_NMI, 2, false, 0);
+	run_to(c, SVM_EXIT_CPUID, 0x1000);
+	assert_false(cpu_can_take(c, &regs).nmi);
+	run_to(c, SVM_EXIT_IRET, 0x1010);
+	assert_false(cpu_can_take(c, &regs).nmi);
+	assert_false(intercepts(c, VMCB_I_IRET)); /* so that it runs */
+	run_to(c, SVM_EXIT_INTR, 0x1010);
+	assert_false(cpu_can_take(c, &regs).nmi); /* it has not run yet */
+	run_to(c, SVM_EXIT_INTR, 0x2000);
+	assert_true(cpu_can_take(c, &regs).nmi);
+	drop(c);
+}
+
+/* With the intercept left on, the first IRET after INIT exits for ever. */
+static void test_reset_within_an_nmi_lets_iret_run(void **state)
+{
+	struct cpu_vcpu *c = make(CPU_ROLE_ROOT);
+
+	(void)state;
+	cpu_inject(c, CPU_INJECT_NMI, 2, false, 0);
+	run_to(c, SVM_EXIT_CPUID, 0x1000);
+	assert_true(intercepts(c, VMCB_I_IRET));
+	cpu_vcpu_reset(c, &regs, 0x9f);
+	assert_false(intercepts(c, VMCB_I_IRET));
+	assert_true(cpu_can_take(c, &regs).nmi);
+	drop(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_nmi_lasts_until_its_iret_has_run),
+	        cmocka_unit_test(test_reset_within_an_nmi_lets_iret_run),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
