@@ -86,7 +86,7 @@ struct message {
 
 #define HEAD_BYTES 12u
 
-static int fail(struct front *f, const char *what)
+static int front_fail(struct front *f, const char *what)
 {
 	snprintf(f->error, sizeof(f->error), "%s: %s", what, strerror(errno));
 	return -1;
@@ -113,7 +113,7 @@ static int message_send(struct front *f, struct message *m, int fd)
 	}
 	m->flags |= FLAG_VERSION;
 	if (sendmsg(f->conn, &mh, MSG_NOSIGNAL) != (ssize_t)iov.iov_len)
-		return fail(f, "send");
+		return front_fail(f, "send");
 	return 0;
 }
 
@@ -132,11 +132,11 @@ static int message_receive(struct front *f, struct message *m, int *fd)
 
 	errno = EPIPE;
 	if (recvmsg(f->conn, &mh, MSG_WAITALL | MSG_CMSG_CLOEXEC) != HEAD_BYTES)
-		return fail(f, "receive");
+		return front_fail(f, "receive");
 	if (m->bytes > sizeof(m->u))
-		return fail(f, "reply too long");
+		return front_fail(f, "reply too long");
 	if (m->bytes && recv(f->conn, &m->u, m->bytes, MSG_WAITALL) != (ssize_t)m->bytes)
-		return fail(f, "receive");
+		return front_fail(f, "receive");
 	if (fd && CMSG_FIRSTHDR(&mh))
 		memcpy(fd, CMSG_DATA(CMSG_FIRSTHDR(&mh)), sizeof(int));
 	return 0;
@@ -225,7 +225,7 @@ static int backend_channel_open(struct front *f)
 	if (!(f->protocol_features & P_BACKEND_REQ))
 		return 0;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
-		return fail(f, "socketpair");
+		return front_fail(f, "socketpair");
 	f->backend_fd = pair[0];
 	rc = tell_u64(f, SET_BACKEND_REQ_FD, 0, pair[1]);
 	close(pair[1]);
@@ -255,7 +255,7 @@ static int inflight_share(struct front *f)
 		f->inflight_size = m.u.inflight.size;
 		f->inflight_offset = m.u.inflight.offset;
 		if (f->inflight_fd < 0)
-			return fail(f, "no in-flight region");
+			return front_fail(f, "no in-flight region");
 	}
 	m = (struct message){.request = SET_INFLIGHT_FD, .bytes = 24};
 	m.u.inflight.size = f->inflight_size;
@@ -292,16 +292,16 @@ static int socket_connect(struct front *f, unsigned wait_ms)
 	memcpy(at.sun_path, f->path, strlen(f->path));
 	f->conn = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (f->conn < 0)
-		return fail(f, "socket");
+		return front_fail(f, "socket");
 	for (uint64_t left = wait_ms * 1000000ull / CONNECT_RETRY_NS;; left--) {
 		if (!connect(f->conn, (struct sockaddr *)&at, sizeof(at)))
 			break;
 		if (!left)
-			return fail(f, f->path);
+			return front_fail(f, f->path);
 		nanosleep(&(struct timespec){.tv_nsec = CONNECT_RETRY_NS}, NULL);
 	}
 	if (getsockopt(f->conn, SOL_SOCKET, SO_PEERCRED, &peer, &size))
-		return fail(f, "peer");
+		return front_fail(f, "peer");
 	f->peer = peer.pid;
 	return 0;
 }
@@ -366,7 +366,7 @@ int front_read_config(struct front *f, void *out, uint32_t offset, uint32_t byte
 		return -1;
 	errno = EPROTO;
 	if (m.bytes != CONFIG_HEAD_BYTES + bytes)
-		return fail(f, "GET_CONFIG");
+		return front_fail(f, "GET_CONFIG");
 	memcpy(out, m.u.config.data, bytes);
 	return 0;
 }
@@ -413,7 +413,7 @@ static int queue_init(struct front *f, struct front_queue *q, unsigned index, un
 	q->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	q->call_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!q->desc || !q->avail || !q->used || q->kick_fd < 0 || q->call_fd < 0)
-		return fail(f, "queue");
+		return front_fail(f, "queue");
 	return 0;
 }
 
@@ -427,11 +427,11 @@ int front_init(struct front *f, const struct front_config *c)
 	f->mem_fd = memfd_create("guest-memory", MFD_CLOEXEC);
 	f->mem_bytes = c->mem_bytes;
 	if (f->mem_fd < 0 || ftruncate(f->mem_fd, (off_t)c->mem_bytes))
-		return fail(f, "guest memory");
+		return front_fail(f, "guest memory");
 	f->mem = mmap(NULL, c->mem_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
 	        f->mem_fd, 0);
 	if (f->mem == MAP_FAILED)
-		return fail(f, "guest memory");
+		return front_fail(f, "guest memory");
 	for (unsigned i = 0; i < c->queue_count; i++)
 		if (queue_init(f, &f->queues[i], i, c->queue_size))
 			return -1;
