@@ -45,6 +45,20 @@ static int keel_vm_destroy(struct hyp *hyp, uint32_t vm)
 	return rc;
 }
 
+static int keel_root_ready(struct hyp *hyp)
+{
+	struct keel_hc_vm block = {0};
+
+	return call(hyp->fd, KEEL_IOC_ROOT_READY, &block);
+}
+
+static int keel_root_beat(struct hyp *hyp, uint32_t timeout_ms)
+{
+	struct keel_hc_root_beat block = {.timeout_ms = timeout_ms};
+
+	return call(hyp->fd, KEEL_IOC_ROOT_BEAT, &block);
+}
+
 int hyp_open(struct hyp *hyp)
 {
 	*hyp = (struct hyp){
@@ -52,6 +66,8 @@ int hyp_open(struct hyp *hyp)
 	        .vm_info = keel_vm_info,
 	        .vm_create = keel_vm_create,
 	        .vm_destroy = keel_vm_destroy,
+	        .root_ready = keel_root_ready,
+	        .root_beat = keel_root_beat,
 	        .fd = open("/dev/keel", O_RDWR | O_CLOEXEC),
 	};
 	return hyp->fd < 0 ? -errno : 0;

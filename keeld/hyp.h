@@ -12,6 +12,9 @@ struct hyp {
 	int (*vm_create)(struct hyp *hyp, struct keel_hc_vm_create *block);
 	/* Needs: no device process. -EBUSY: one is there, or its I/O is not over; may wait 4 s. */
 	int (*vm_destroy)(struct hyp *hyp, uint32_t vm);
+	/* Root is up; root lives (again within timeout_ms, 0: no watch). */
+	int (*root_ready)(struct hyp *hyp);
+	int (*root_beat)(struct hyp *hyp, uint32_t timeout_ms);
 	int fd;
 };
 

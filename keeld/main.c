@@ -12,14 +12,17 @@
 
 #include "config/paths.h"
 #include "keeld/log.h"
+#include "keeld/root.h"
 #include "keeld/server.h"
 
 static const char usage[] =
-        "usage: keeld [--keelvm PROGRAM]\n"
+        "usage: keeld [--keelvm PROGRAM] [--beat SECONDS]\n"
         "The daemon that starts keelOS's VMs and keeps a device process on each of them.\n"
         "Runs in the foreground, logs to standard error; SIGTERM ends it, the VMs run on.\n"
+        "--beat: hyp starts root again if the daemon was not heard for so long (30; 0: never).\n"
         "See keeld(8).\n";
 
+static uint32_t beat_ms = ROOT_BEAT_MS_DEFAULT;
 static struct keeld keeld;
 static struct server server;
 
@@ -66,7 +69,9 @@ static int serve(void)
 		return fail("hyp does not answer; see dmesg", EXIT_NO_HYP);
 	}
 	log_line("keeld is ready");
+	root_begin(&keeld, beat_ms);
 	loop_run(&keeld.loop);
+	root_end(&keeld);
 	server_close(&server);
 	while (keeld.vms != NULL)
 		vm_free(keeld.vms);
@@ -74,10 +79,20 @@ static int serve(void)
 	return EXIT_OK;
 }
 
+static bool read_beat(const char *text)
+{
+	char *end;
+	unsigned long seconds = strtoul(text, &end, 10);
+
+	beat_ms = (uint32_t)(seconds * 1000);
+	return *text != '\0' && *end == '\0' && seconds <= 86400;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option list[] = {
 	        {"keelvm", required_argument, NULL, 'k'},
+	        {"beat", required_argument, NULL, 'b'},
 	        {"help", no_argument, NULL, 'h'},
 	        {NULL, 0, NULL, 0},
 	};
@@ -90,6 +105,8 @@ int main(int argc, char **argv)
 			fputs(usage, stdout);
 			return EXIT_OK;
 		}
+		if (option == 'b' && read_beat(optarg))
+			continue;
 		if (option != 'k') {
 			fputs(usage, stderr);
 			return EXIT_USAGE;
