@@ -34,18 +34,19 @@ void vcpu_count_exit(struct vcpu *v)
 	trace_exit(v);
 }
 
-void interrupts_sort(void)
+bool interrupts_sort(void)
 {
 	struct percpu *cpu = percpu();
 
 	interrupts_take();
 	if (cpu->nmi_seen == 0)
-		return;
+		return false;
 	cpu->nmi_seen = 0;
 	/* A kick sets its flag before it sends the NMI; one that comes without is the machine's,
 	 * and so root's. */
 	if (__atomic_exchange_n(&cpu->kick_pending, 0, __ATOMIC_ACQ_REL) == 0)
 		__atomic_store_n(&root_this()->nmi_pending, 1, __ATOMIC_RELEASE);
+	return true;
 }
 
 static void idle(void)
@@ -78,8 +79,8 @@ void core_cpu_main(void)
 	for (;;) {
 		struct vcpu *v;
 
+		root_restart_poll(); /* may take a kick, which interrupts_sort then sees */
 		interrupts_sort();
-		root_restart_poll();
 		root_timer_check();
 		sched_run_timers();
 		v = sched_next();

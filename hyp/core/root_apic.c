@@ -148,17 +148,18 @@ bool root_interrupts_let_go(void)
 	struct percpu *cpu = percpu();
 	struct root_vcpu *r = cpu->root->root;
 	uint64_t before[4];
+	bool kicked;
 
 	if (!r->interrupts_held || r->armed_vector == HYP_TIMER_VECTOR)
 		return true;
 	memcpy(before, cpu->pending_for_root, sizeof(before));
-	interrupts_take();
+	kicked = interrupts_sort();
 	cpu->timer_fired = 0;
 	if (!(apic_read(APIC_REG_IRR + HYP_TIMER_VECTOR / 32) & (1u << HYP_TIMER_VECTOR % 32))) {
 		r->interrupts_held = false;
 		cpu_trap(cpu->root->cpu_state, CPU_TRAP_INTR, false);
 	}
-	return memcmp(before, cpu->pending_for_root, sizeof(before)) == 0;
+	return !kicked && memcmp(before, cpu->pending_for_root, sizeof(before)) == 0;
 }
 
 void timer_set_hyp_deadline(uint64_t host_tsc)

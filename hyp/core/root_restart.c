@@ -257,6 +257,7 @@ void root_restart_step(struct vcpu *v)
 	}
 	image.initrd = HPA(restart.initrd_at);
 	apic_quiesce(); /* what devices sent between this CPU's stop and their quiescing */
+	interrupts_sort();
 	root_start(v, &image);
 	begin_life();
 }

@@ -54,8 +54,8 @@ void root_image_e820(struct linux_image *image);
 void root_start(struct vcpu *v, const struct linux_image *image);
 /* Sends root's timer vector if its deadline is due and the hardware has not done it. */
 void root_timer_check(void);
-/* Before root's entry, after the timer is armed. False: interrupts for root came to light, which
- * must be injected first. */
+/* Before root's entry, after the timer is armed. False: interrupts for root or a kick came to
+ * light, so what was decided before must be decided again. */
 bool root_interrupts_let_go(void);
 
 /* hyp/core/root_exit.c: one exit of root; what must happen next is in v->state. */

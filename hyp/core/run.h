@@ -18,9 +18,12 @@ int64_t hypercall_root(struct vcpu *v, uint64_t number, uint64_t block_gpa, uint
 /* Arms this CPU's timer for hyp's deadline or root's, whichever is first; before each entry
  * (hyp/core/root_apic.c). */
 void timer_set_hyp_deadline(uint64_t host_tsc);
-/* Takes pending host interrupts and sorts them: after cpu_run came back for one, or interrupts_wait
- * ended. */
-void interrupts_sort(void);
+/*
+ * Takes pending host interrupts and sorts them: after cpu_run came back for one, or interrupts_wait
+ * ended. True: a kick or another NMI came, so what was looked at before may be old. Who calls
+ * interrupts_take alone leaves a kick pending, and the next kick is then not sent.
+ */
+bool interrupts_sort(void);
 /* Counts v->exit by its kind. */
 void vcpu_count_exit(struct vcpu *v);
 /* Loads v's registers into this CPU and saves those of whoever had it; NULL: only saves. */

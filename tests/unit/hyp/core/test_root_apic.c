@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Root's APIC as far as hyp stands in between: what may be entered over, what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hyp/x86/percpu.h"
+
+/* hyp finds it by the stack pointer. */
+static struct percpu this_cpu;
+#define percpu() (&this_cpu)
+#include "hyp/core/root_apic.c"
+
+struct partition root_partition;
+unsigned cpu_count = 1;
+uint64_t tsc_hz = 1000000000, apic_timer_hz = 1000000000;
+
+static struct vcpu root_vcpu;
+static struct root_vcpu root;
+static uint32_t apic[0x40];
+static uint64_t arrives; /* a vector that interrupts_sort finds; 0: none */
+static bool kick_arrives, intr_trap;
+
+uint32_t apic_read(uint32_t reg)
+{
+	return apic[reg];
+}
+void apic_write(uint32_t reg, uint32_t value)
+{
+	apic[reg] = value;
+}
+void apic_icr_write(uint64_t icr)
+{
+	(void)icr;
+}
+void apic_timer_arm(uint64_t deadline_tsc, uint8_t vector)
+{
+	(void)deadline_tsc, (void)vector;
+}
+void apic_timer_stop(void)
+{
+}
+bool interrupts_sort(void)
+{
+	if (arrives != 0)
+		this_cpu.pending_for_root[arrives / 64] |= 1ull << arrives % 64;
+	arrives = 0;
+	return kick_arrives;
+}
+void cpu_trap(struct cpu_vcpu *c, enum cpu_trap trap, bool on)
+{
+	(void)c;
+	if (trap == CPU_TRAP_INTR)
+		intr_trap = on;
+}
+void cpu_kick(unsigned index)
+{
+	(void)index;
+}
+struct percpu *percpu_of(unsigned index)
+{
+	(void)index;
+	return &this_cpu;
+}
+void log_line(const char *format, ...)
+{
+	(void)format;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&this_cpu, 0, sizeof(this_cpu));
+	memset(&root, 0, sizeof(root));
+	memset(apic, 0, sizeof(apic));
+	arrives = 0;
+	kick_arrives = false;
+	root_vcpu.root = &root;
+	this_cpu.root = &root_vcpu;
+	this_cpu.x2apic = 1;
+	root_partition.vcpus = &root_vcpu;
+	root_partition.vcpu_count = 1;
+	root_apic_init(&root);
+	return 0;
+}
+
+/* Interrupts are held for a deadline of hyp's, which then goes away. */
+static void hold_then_none(void)
+{
+	timer_set_hyp_deadline(tsc_now() + tsc_hz);
+	assert_true(intr_trap);
+	timer_set_hyp_deadline(UINT64_MAX);
+}
+
+static void test_let_go(void **state)
+{
+	(void)state;
+	hold_then_none();
+	assert_true(root_interrupts_let_go());
+	assert_false(intr_trap);
+	assert_true(root_interrupts_let_go());
+}
+
+static void test_an_interrupt_that_comes_to_light_is_injected_first(void **state)
+{
+	(void)state;
+	hold_then_none();
+	arrives = 0x31;
+	assert_false(root_interrupts_let_go());
+	assert_true(root_interrupts_let_go());
+}
+
+/* Its NMI is taken, so root would be entered over whatever the kick was for. */
+static void test_a_kick_that_comes_to_light_is_looked_at_first(void **state)
+{
+	(void)state;
+	hold_then_none();
+	kick_arrives = true;
+	assert_false(root_interrupts_let_go());
+	assert_true(root_interrupts_let_go());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test_setup(test_let_go, setup),
+	        cmocka_unit_test_setup(
+	                test_an_interrupt_that_comes_to_light_is_injected_first, setup),
+	        cmocka_unit_test_setup(test_a_kick_that_comes_to_light_is_looked_at_first, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
