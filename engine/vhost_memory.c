@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#define PAGE_BYTES 4096u
+
 static bool is_overlap(uint64_t a, uint64_t b, uint64_t a_bytes, uint64_t b_bytes)
 {
 	return a < b + b_bytes && b < a + a_bytes;
@@ -16,8 +18,9 @@ static bool is_overlap(uint64_t a, uint64_t b, uint64_t a_bytes, uint64_t b_byte
 /* All sums are within 64 bits, and no byte is in two regions. */
 static int region_check(const struct vhost_memory *mem, const struct vhost_region *r)
 {
-	if (!r->size_bytes || r->gpa + r->size_bytes < r->gpa ||
-	        r->user_addr + r->size_bytes < r->user_addr ||
+	/* Rings are aligned in guest-physical addresses, and must be so here as well. */
+	if ((r->gpa | r->mmap_offset) % PAGE_BYTES || !r->size_bytes ||
+	        r->gpa + r->size_bytes < r->gpa || r->user_addr + r->size_bytes < r->user_addr ||
 	        r->mmap_offset + r->size_bytes < r->mmap_offset ||
 	        r->mmap_offset + r->size_bytes > INT64_MAX)
 		return -EINVAL;

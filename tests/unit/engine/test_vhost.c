@@ -300,6 +300,7 @@ static void test_memory_changes_while_running(void **state)
 	assert_int_equal(tell_region(r, ADD_MEM_REG, 5 << 24, 2 << 20, fd), -1);
 	assert_int_equal(tell_region(r, ADD_MEM_REG, 5 << 24, 0, fd), -1);
 	assert_int_equal(tell_region(r, ADD_MEM_REG, -4096ull, 8192, fd), -1);
+	assert_int_equal(tell_region(r, ADD_MEM_REG, (5 << 24) + 512, 4096, fd), -1);
 	assert_int_equal(tell_region(r, ADD_MEM_REG, 5 << 24, 1 << 20, -1), -1);
 	work(r, 100);
 	load_fill(&r->load);
