@@ -110,7 +110,7 @@ check:
 
 # Set-up may install what the parsing of this file asked for, hence a make of its own after it.
 test: setup
-	@$(PYTHON) tests/run check unit fuzz guest system
+	@$(PYTHON) tests/run check unit model fuzz guest system
 
 run: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) all
@@ -121,7 +121,7 @@ shell: setup
 	@$(PYTHON) lab/run shell
 
 size: hyp
-	@$(PYTHON) tests/checks/size.py --write $(B)/figures/hyp-size.json
+	@$(PYTHON) tests/checks/size.py --write
 
 format:
 	clang-format -i $(call find,abi hw lib hyp kmod tests switch bench $(USER_DIRS),*.[ch])
