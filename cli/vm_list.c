@@ -49,7 +49,10 @@ static int run(const struct verb *verb, int argc, char **argv)
 		return rc;
 	}
 	table_init(&table, 7, heads);
-	cJSON_ArrayForEach(vm, cJSON_GetObjectItemCaseSensitive(answer, "vms")) add_row(&table, vm);
+	cJSON_ArrayForEach(vm, cJSON_GetObjectItemCaseSensitive(answer, "vms"))
+	{
+		add_row(&table, vm);
+	}
 	table_print(&table, stdout);
 	cJSON_Delete(answer);
 	return EXIT_OK;

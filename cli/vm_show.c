@@ -25,7 +25,10 @@ static void print_sections(const cJSON *list)
 	cJSON_ArrayForEach(entry, list)
 	{
 		printf("%.*s {\n", (int)strlen(list->string) - 1, list->string);
-		cJSON_ArrayForEach(item, entry) print_value("    ", item);
+		cJSON_ArrayForEach(item, entry)
+		{
+			print_value("    ", item);
+		}
 		printf("}\n");
 	}
 }
