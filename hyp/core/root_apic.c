@@ -24,6 +24,8 @@ void root_apic_init(struct root_vcpu *r)
 	r->deadline_tsc = NEVER;
 	r->hyp_deadline_tsc = NEVER;
 	r->armed_tsc = NEVER;
+	r->armed = false; /* whatever an earlier root left in the hardware */
+	r->apic_off = false;
 }
 
 static unsigned divider(uint32_t divide)
@@ -225,21 +227,29 @@ static void message_deliver(struct vcpu *target, uint64_t icr)
 /*
  * INIT would take the CPU from hyp (the emulator does so even with GIF 0), SIPI, NMI and SMI would
  * hit whatever runs there: hyp carries them itself. Fixed and lowest-priority messages go to the
- * hardware as they are.
+ * hardware as they are. False: the caller writes it there, in x2APIC mode, where reserved bits are
+ * #GP for root.
  */
-static void icr_write(uint64_t icr)
+static bool icr_write(uint64_t icr)
 {
 	switch (icr & APIC_DELIVERY_MASK) {
 	case APIC_DELIVERY_FIXED:
-	case APIC_DELIVERY_LOWEST: apic_icr_write(icr); return;
+	case APIC_DELIVERY_LOWEST:
+		if (percpu()->x2apic)
+			return false;
+		apic_icr_write(icr);
+		return true;
 	case APIC_DELIVERY_NMI:
 	case APIC_DELIVERY_INIT:
 	case APIC_DELIVERY_SIPI: break;
-	default: log_line("root: ICR message %llx is not carried", (unsigned long long)icr); return;
+	default:
+		log_line("root: ICR message %llx is not carried", (unsigned long long)icr);
+		return true;
 	}
 	for (unsigned i = 0; i < root_partition.vcpu_count; i++)
 		if (message_is_for(&root_partition.vcpus[i], icr))
 			message_deliver(&root_partition.vcpus[i], icr);
+	return true;
 }
 
 static void timer_start(struct root_vcpu *r, uint32_t count)
@@ -302,14 +312,56 @@ bool root_apic_write(struct vcpu *v, uint32_t reg, uint64_t value)
 	case APIC_REG_ICR:
 		if (!percpu()->x2apic)
 			value = (value & 0xffffffffu) | ((uint64_t)(r->icr_high >> 24) << 32);
-		icr_write(value);
-		return true;
+		return icr_write(value);
 	/* An offline CPU of root's turns its APIC off; hyp's timer still needs it there. */
-	case APIC_REG_SVR: apic_write(APIC_REG_SVR, (uint32_t)value | APIC_SVR_ENABLE); return true;
+	case APIC_REG_SVR:
+		if (value & APIC_SVR_ENABLE)
+			return false;
+		apic_write(APIC_REG_SVR, ((uint32_t)value & 0xff) | APIC_SVR_ENABLE);
+		return true;
 	case APIC_REG_ICR_HIGH: r->icr_high = (uint32_t)value; return false;
 	case APIC_REG_LDR: r->ldr = (uint32_t)value; return false;
 	default: return false;
 	}
+}
+
+uint64_t root_apic_base_read(const struct vcpu *v)
+{
+	uint64_t value = msr_read(MSR_APIC_BASE);
+
+	return v->root->apic_off ? value & ~(uint64_t)(APIC_BASE_ENABLE | APIC_BASE_X2APIC) : value;
+}
+
+/*
+ * The mode may change (Linux goes back to xAPIC where nothing remaps interrupts); the address may
+ * not, for hyp has its own use of the page. Off is only believed: hyp needs the APIC. On and the
+ * modes follow each other as on the CPU (APM 24593 §16.9): x2APIC from xAPIC only, and from there
+ * to off only.
+ */
+bool root_apic_base_write(struct vcpu *v, uint64_t value)
+{
+	const uint64_t modes = APIC_BASE_ENABLE | APIC_BASE_X2APIC;
+	uint64_t old = root_apic_base_read(v) & modes, mode = value & modes;
+	struct root_vcpu *r = v->root;
+
+	if ((value & APIC_BASE_ADDRESS) != APIC_BASE_DEFAULT) {
+		log_line("root: APIC_BASE %llx is refused: hyp needs the local APIC at fee00000h",
+		        (unsigned long long)value);
+		return false;
+	}
+	if ((value & ~(APIC_BASE_ADDRESS | APIC_BASE_BSP | modes)) || mode == APIC_BASE_X2APIC ||
+	        (mode == modes && old == 0) || (old == modes && mode == APIC_BASE_ENABLE))
+		return false;
+	r->apic_off = mode == 0;
+	if (mode == 0)
+		return true;
+	if (!apic_base_write(value))
+		return false;
+	/* What the change may have taken away: hyp's timer, and a kick. */
+	r->armed = false;
+	__atomic_store_n(&percpu()->kick_pending, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&v->look, 1, __ATOMIC_SEQ_CST);
+	return true;
 }
 
 uint64_t root_tsc_deadline_read(struct vcpu *v)

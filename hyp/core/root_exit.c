@@ -143,7 +143,7 @@ static bool msr_read_for(struct vcpu *v, uint32_t msr, uint64_t *value)
 	case MSR_EFER: *value = cpu_reg_get(v->cpu_state, CPU_EFER); return true;
 	case MSR_AMD_VM_CR: *value = VM_CR_SVMDIS | VM_CR_LOCK; return true;
 	case MSR_AMD_VM_HSAVE_PA: return false;
-	case MSR_APIC_BASE: *value = msr_read(MSR_APIC_BASE); return true;
+	case MSR_APIC_BASE: *value = root_apic_base_read(v); return true;
 	case MSR_TSC_DEADLINE: *value = root_tsc_deadline_read(v); return true;
 	default: break;
 	}
@@ -166,27 +166,13 @@ static bool efer_write(struct vcpu *v, uint64_t value)
 	return true;
 }
 
-/* The mode may change (Linux goes back to xAPIC where nothing remaps interrupts), the address may
- * not: hyp has its own use of the page. */
-static bool apic_base_set(uint64_t value)
-{
-	if ((value & APIC_BASE_ADDRESS) != APIC_BASE_DEFAULT || !(value & APIC_BASE_ENABLE)) {
-		log_line("root: APIC_BASE %llx is refused: hyp needs the local APIC on, at "
-		         "fee00000h",
-		        (unsigned long long)value);
-		return false;
-	}
-	apic_base_write(value);
-	return true;
-}
-
 static bool msr_write_for(struct vcpu *v, uint32_t msr, uint64_t value)
 {
 	switch (msr) {
 	case MSR_EFER: return efer_write(v, value);
 	case MSR_AMD_VM_CR:
 	case MSR_AMD_VM_HSAVE_PA: return false;
-	case MSR_APIC_BASE: return apic_base_set(value);
+	case MSR_APIC_BASE: return root_apic_base_write(v, value);
 	case MSR_TSC_DEADLINE: root_tsc_deadline_write(v, value); return true;
 	default: break;
 	}

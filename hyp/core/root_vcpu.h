@@ -28,6 +28,7 @@ struct root_vcpu {
 	bool interrupts_held;      /* (o) CPU_TRAP_INTR is on */
 	uint8_t armed_vector;      /* (o) */
 	bool armed;                /* (o) armed_* say what the hardware does */
+	bool apic_off;             /* (o) root believes that it turned its APIC off */
 	uint32_t ldr, icr_high;    /* (o) xAPIC only: as root wrote them */
 	uint32_t nmi_pending;      /* (a) an NMI sent through hyp or taken in hyp */
 	uint32_t init_pending;     /* (a) */
@@ -44,6 +45,8 @@ struct root_vcpu *root_this(void); /* of this CPU */
  * hardware. */
 bool root_apic_read(struct vcpu *v, uint32_t reg, uint64_t *value);
 bool root_apic_write(struct vcpu *v, uint32_t reg, uint64_t value);
+uint64_t root_apic_base_read(const struct vcpu *v);
+bool root_apic_base_write(struct vcpu *v, uint64_t value); /* false: #GP */
 uint64_t root_tsc_deadline_read(struct vcpu *v);
 void root_tsc_deadline_write(struct vcpu *v, uint64_t value);
 void root_apic_init(struct root_vcpu *r);

@@ -96,10 +96,19 @@ void cpu_kick(unsigned index)
 	apic_icr_write((uint64_t)p->apic_id << 32 | APIC_DELIVERY_NMI | APIC_ICR_ASSERT);
 }
 
-void apic_base_write(uint64_t value)
+bool apic_base_write(uint64_t value)
 {
-	msr_write(MSR_APIC_BASE, value);
+	bool down = percpu()->x2apic && !(value & APIC_BASE_X2APIC);
+
+	if (down && !msr_write_safe(MSR_APIC_BASE,
+	                    value & ~(uint64_t)(APIC_BASE_ENABLE | APIC_BASE_X2APIC)))
+		return false;
+	if (!msr_write_safe(MSR_APIC_BASE, value))
+		return false;
 	percpu()->x2apic = (value & APIC_BASE_X2APIC) != 0;
+	if (down)
+		apic_write(APIC_REG_SVR, APIC_SVR_ENABLE | HYP_TIMER_VECTOR);
+	return true;
 }
 
 void apic_init_boot(const char *cmdline)
@@ -120,7 +129,8 @@ void apic_init_cpu(void)
 	uint64_t base = msr_read(MSR_APIC_BASE);
 	uint64_t mode = APIC_BASE_ENABLE | (apic_is_x2apic ? APIC_BASE_X2APIC : 0);
 
-	apic_base_write(APIC_BASE_DEFAULT | (base & APIC_BASE_BSP) | mode);
+	if (!apic_base_write(APIC_BASE_DEFAULT | (base & APIC_BASE_BSP) | mode))
+		panic("the local APIC cannot be turned on");
 	apic_write(APIC_REG_SVR, APIC_SVR_ENABLE | HYP_TIMER_VECTOR);
 	apic_write(APIC_REG_LVT_TIMER, APIC_LVT_MASKED);
 	percpu()->apic_id = apic_id();

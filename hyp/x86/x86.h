@@ -79,9 +79,13 @@ int64_t wall_clock_at_boot_s(void);
 #define HYP_TIMER_VECTOR 0xffu
 extern bool apic_is_x2apic; /* the mode that all CPUs were started in (`x2apic=off` on the command
                                line: xAPIC) */
-/* Writes this CPU's APIC base MSR for root and remembers the mode, which all functions here follow
- * from then on. */
-void apic_base_write(uint64_t value);
+/*
+ * Changes this CPU's APIC mode for root, to xAPIC or x2APIC; all functions here follow it from then
+ * on. From x2APIC to xAPIC the APIC is off for a moment (APM 24593 §16.9), which
+ * resets its registers: timer and LVTs are masked after it, and kicks may be lost on the way.
+ * False: the CPU refuses the value.
+ */
+bool apic_base_write(uint64_t value);
 uint32_t apic_read(uint32_t reg); /* reg: x2APIC register number 0x00-0x3f (xAPIC offset >> 4) */
 void apic_write(uint32_t reg, uint32_t value);
 void apic_icr_write(
