@@ -187,6 +187,32 @@ uint64_t idle_total_tsc(void)
 {
 	return 42;
 }
+int64_t root_images_stage(const struct keel_hc_root_stage *stage)
+{
+	(void)stage;
+	return effect(0);
+}
+int64_t root_images_data(const struct keel_hc_root_data *d)
+{
+	(void)d;
+	return effect(0);
+}
+int64_t root_images_commit(void)
+{
+	return effect(0);
+}
+void root_restart_ready(void)
+{
+	effect(0);
+}
+void root_restart_beat(uint32_t timeout_ms)
+{
+	effect(timeout_ms);
+}
+void root_restart_status(struct keel_hc_root_status *status)
+{
+	(void)status;
+}
 void panic(const char *format, ...)
 {
 	fail_msg("panic: %s", format);
@@ -448,6 +474,17 @@ static void figures(void **state)
 	assert_int_equal(call(KEEL_HC_COUNTERS, &c, sizeof(c)), -KEEL_EINVAL);
 }
 
+static void heartbeat(void **state)
+{
+	struct keel_hc_root_beat b = {.timeout_ms = 900};
+
+	(void)state;
+	assert_int_equal(call(KEEL_HC_ROOT_BEAT, &b, sizeof(b)), 0);
+	assert_int_equal(last, 900);
+	b.reserved = 1;
+	assert_int_equal(call(KEEL_HC_ROOT_BEAT, &b, sizeof(b)), -KEEL_EINVAL);
+}
+
 /* Random blocks for every number: the answer is one of the known ones and no reference is lost. */
 static void rubbish_blocks(void **state)
 {
@@ -487,6 +524,7 @@ int main(void)
 	        T(interrupts_and_exits),
 	        T(console_in_chunks),
 	        T(figures),
+	        T(heartbeat),
 	        T(rubbish_blocks),
 	};
 
