@@ -117,7 +117,7 @@ const struct msr_rule *msr_policy_find(uint32_t msr)
 	return NULL;
 }
 
-bool msr_is_canonical(uint64_t value)
+static bool is_canonical(uint64_t value)
 {
 	return (uint64_t)((int64_t)(value << 16) >> 16) == value;
 }
@@ -133,7 +133,7 @@ bool msr_policy_is_legal(const struct msr_rule *rule, uint64_t value)
 		return false;
 	switch (rule->check) {
 	case MSR_CHECK_NONE: return true;
-	case MSR_CHECK_CANONICAL: return msr_is_canonical(value);
+	case MSR_CHECK_CANONICAL: return is_canonical(value);
 	case MSR_CHECK_PAT:
 		for (unsigned i = 0; i < 8; i++)
 			if (!is_memory_type((value >> (i * 8)) & 0xff, true))

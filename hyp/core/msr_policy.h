@@ -48,4 +48,3 @@ struct msr_rule {
 const struct msr_rule *msr_policy_find(uint32_t msr);
 bool msr_policy_is_legal(const struct msr_rule *rule, uint64_t value);
 void msr_policy_reset(uint64_t stores[MSR_STORES]);
-bool msr_is_canonical(uint64_t value);

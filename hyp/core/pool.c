@@ -163,17 +163,6 @@ uint64_t pool_free_bytes(void)
 	return (uint64_t)__atomic_load_n(&pool.free, __ATOMIC_RELAXED) << FRAME_SHIFT;
 }
 
-bool pool_overlaps(uint64_t start, uint64_t bytes)
-{
-	for (unsigned i = 0; i < pool.count; i++) {
-		const struct boot_range *r = &pool.ranges[i];
-
-		if (start < r->start + r->size && r->start < start + bytes)
-			return true;
-	}
-	return false;
-}
-
 static uint32_t range_pages(unsigned i)
 {
 	return (uint32_t)(pool.ranges[i].size >> FRAME_SHIFT);

@@ -31,8 +31,6 @@ void pool_init(const struct boot_info *info);
 const struct boot_range *pool_ranges(unsigned *count);
 uint64_t pool_bytes(void);
 uint64_t pool_free_bytes(void);
-/* True when [start, start + bytes) touches the pool. */
-bool pool_overlaps(uint64_t start, uint64_t bytes);
 
 /*
  * Takes count pages for owner into frames[] (HPA >> 21), in one run if there is one, at a 1 GiB

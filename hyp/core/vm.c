@@ -25,7 +25,8 @@ bool vm_log_once(struct vm *vm, uint32_t key)
 	return first;
 }
 
-void vm_raise_event(struct vm *vm, uint32_t events)
+/* Sets event bits in the shared area; tells root if one is new. */
+static void raise_event(struct vm *vm, uint32_t events)
 {
 	if (events & ~__atomic_fetch_or(&vm->shared->events, events, __ATOMIC_SEQ_CST))
 		root_notify_vm(vm->id);
@@ -51,7 +52,7 @@ static void op_reset(void *ctx)
 
 static void op_console_ready(void *ctx)
 {
-	vm_raise_event(ctx, KEEL_EVENT_CONSOLE);
+	raise_event(ctx, KEEL_EVENT_CONSOLE);
 }
 
 const struct platform_ops vm_platform_ops = {
@@ -100,7 +101,7 @@ void vm_stop(struct vm *vm, uint32_t state, uint32_t event, uint32_t cause)
 	vm->shared->reset_cause = cause;
 	for (uint32_t i = 0; i < vm->partition.vcpu_count; i++)
 		sched_wake(vm_vcpu(vm, i));
-	vm_raise_event(vm, event | KEEL_EVENT_STATE);
+	raise_event(vm, event | KEEL_EVENT_STATE);
 }
 
 int64_t vm_start(struct vm *vm)
@@ -125,7 +126,7 @@ int64_t vm_start(struct vm *vm)
 		if (parked && __atomic_load_n(&v->vm->parked, __ATOMIC_ACQUIRE) == 0)
 			sched_unpark(v);
 	}
-	vm_raise_event(vm, KEEL_EVENT_STATE);
+	raise_event(vm, KEEL_EVENT_STATE);
 	return 0;
 }
 
@@ -137,7 +138,7 @@ int64_t vm_pause(struct vm *vm)
 	            __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
 		__atomic_store_n(&vm->run, 0u, __ATOMIC_SEQ_CST);
 		sched_vm_stop(vm);
-		vm_raise_event(vm, KEEL_EVENT_STATE);
+		raise_event(vm, KEEL_EVENT_STATE);
 	}
 	return vm_is_still(vm) ? 0 : HYPERCALL_AGAIN;
 }

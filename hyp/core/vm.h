@@ -152,8 +152,6 @@ int64_t vm_reset(struct vm *vm);
 bool vm_is_still(struct vm *vm);
 /* From a vCPU's own exit, or its device: all vCPUs stop and root is told. */
 void vm_stop(struct vm *vm, uint32_t state, uint32_t event, uint32_t cause);
-/* Sets event bits in the shared area; tells root if one is new. */
-void vm_raise_event(struct vm *vm, uint32_t events);
 /* True the first time that key is seen for this VM (at most VM_LOG_ONCE different ones). */
 bool vm_log_once(struct vm *vm, uint32_t key);
 /* The device callbacks of platform_ops, all VMs'. */

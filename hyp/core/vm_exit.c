@@ -63,7 +63,8 @@ void vcpu_raise_pf(struct vcpu *v, uint64_t linear, uint32_t error)
 	vcpu_raise(v, VECTOR_PF, true, error);
 }
 
-unsigned vcpu_insn_length(struct vcpu *v)
+/* The instruction's length by the exit or by decoding; 0: a fault was raised. */
+static unsigned insn_length_of(struct vcpu *v)
 {
 	struct cpu_mode mode;
 	struct insn insn;
@@ -78,7 +79,7 @@ unsigned vcpu_insn_length(struct vcpu *v)
  */
 static bool skip(struct vcpu *v)
 {
-	unsigned length = vcpu_insn_length(v);
+	unsigned length = insn_length_of(v);
 
 	if (length == 0)
 		return false;
@@ -203,7 +204,7 @@ static void exit_pio(struct vcpu *v)
 		emulate_start(v);
 		return;
 	}
-	length = vcpu_insn_length(v);
+	length = insn_length_of(v);
 	if (length == 0)
 		return;
 	v->vm->pio_length = (uint8_t)length;
