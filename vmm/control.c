@@ -120,6 +120,10 @@ static void add_device_stats(cJSON *devices, const struct virtio_pci *vp)
 	cJSON_AddNumberToObject(entry, "bytes_in", (double)stats.bytes_in);
 	cJSON_AddNumberToObject(entry, "bytes_out", (double)stats.bytes_out);
 	cJSON_AddNumberToObject(entry, "errors", (double)stats.errors);
+	cJSON_AddNumberToObject(entry, "kicks", (double)stats.kicks);
+	cJSON_AddNumberToObject(entry, "calls", (double)stats.calls);
+	cJSON_AddNumberToObject(entry, "waits", (double)stats.waits);
+	cJSON_AddNumberToObject(entry, "time_ns", (double)stats.time_ns);
 	cJSON_AddNumberToObject(entry, "slow_kicks", (double)vp->slow_kicks);
 	cJSON_AddItemToArray(devices, entry);
 }

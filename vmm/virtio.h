@@ -55,6 +55,11 @@ struct virtio_device_stats {
 	uint64_t bytes_in;  /* to the guest */
 	uint64_t bytes_out; /* from the guest */
 	uint64_t errors;
+	/* Those below are 0 where a device does not count them. */
+	uint64_t kicks;   /* seen; many notifications may be one */
+	uint64_t calls;   /* times the driver was signalled */
+	uint64_t waits;   /* times a thread of the device went to sleep */
+	uint64_t time_ns; /* in the device, summed over the requests */
 };
 
 struct virtio_device_ops {

@@ -118,8 +118,13 @@ static void stats(struct virtio_device *dev, struct virtio_device_stats *out)
 
 	blk_stats_read(of_device(dev)->blk, &s);
 	memset(out, 0, sizeof(*out));
-	for (unsigned i = 0; i < BLK_OPS; i++)
+	for (unsigned i = 0; i < BLK_OPS; i++) {
 		out->requests += s.requests[i];
+		out->time_ns += s.latency_ns[i];
+	}
+	out->kicks = s.kicks;
+	out->calls = s.calls;
+	out->waits = s.waits;
 	out->bytes_in = s.bytes[BLK_READ];
 	out->bytes_out = s.bytes[BLK_WRITE];
 	out->errors = s.errors + s.bad_chains;

@@ -64,6 +64,9 @@ static void stats(struct virtio_device *dev, struct virtio_device_stats *out)
 	        .requests = s.rx_frames + s.tx_frames,
 	        .bytes_in = s.rx_bytes,
 	        .bytes_out = s.tx_bytes,
+	        .kicks = s.kicks,
+	        .calls = s.calls,
+	        .waits = s.waits,
 	        .errors = s.rx_dropped_size + s.rx_dropped_full + s.rx_bad_chains +
 	                  s.tx_dropped_size + s.tx_dropped_header + s.tx_dropped_tap +
 	                  s.tx_bad_chains,

@@ -238,6 +238,7 @@ static void test_blk_life(void **state)
 		m->dev->ops->stats(m->dev, &s);
 		assert_int_equal(s.requests, round);
 		assert_int_equal(s.bytes_out, round * 512);
+		assert_true(s.time_ns > 0 && s.calls >= round);
 		assert_int_equal(s.errors, 0);
 		m->dev->ops->reset(m->dev);
 		m->dev->ops->reset(m->dev);
