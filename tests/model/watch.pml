@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The hand-off between ring watch and sleep: no request is ever left unattended. */
-
-/*
+/* The hand-off between ring watch and sleep: no request is ever left unattended.
+ *
  * Two rings, each with a driver and the device's thread, and the one token that lets a thread watch.
  * What is modelled is who sees which store when: as on x86, a store waits in its CPU's buffer until
  * a process "drain" or a full fence makes it visible, while that CPU's own loads see memory only.
@@ -18,10 +17,10 @@
  *
  * A lost hand-off shows as a deadlock: the driver waits for its last answer, the thread for a kick.
  * Wrong variants, each of which spin must reject:
- *   -DWRONG_NO_LAST_LOOK   sleeps without looking after notifications are on
- *   -DWRONG_NO_FENCE       looks, but its own store may still be in the buffer
- *   -DWRONG_DRIVER_FENCE   the driver's fence is missing (shows that the pairing is needed)
- *   -DWRONG_TOKEN          takes the token without an atomic test-and-set
+ * -DWRONG_NO_LAST_LOOK: sleeps without looking after notifications are on
+ * -DWRONG_NO_FENCE: looks, but its own store may still be in the buffer
+ * -DWRONG_DRIVER_FENCE: the driver's fence is missing (shows that the pairing is needed)
+ * -DWRONG_TOKEN: takes the token without an atomic test-and-set
  */
 
 #define RINGS    2
