@@ -205,7 +205,7 @@ static void own(uint32_t index, uint8_t owner)
 
 static bool take_run(uint8_t owner, uint32_t count, uint32_t *first_frame)
 {
-	uint32_t index;
+	uint32_t index = 0;
 
 	if (!(count >= HUGE_FRAMES && find_run(count, HUGE_FRAMES, &index, first_frame)) &&
 	        !find_run(count, 1, &index, first_frame))
