@@ -186,7 +186,7 @@ bool guest_walk(struct vm *vm, const struct cpu_mode *mode, uint64_t rflags, uin
 	        .user = mode->cpl == 3,
 	        .smap_bites = mode->cr4 & CR4_SMAP && !(rflags & RFLAGS_AC),
 	};
-	uint64_t out;
+	uint64_t out = 0;
 
 	if (!(mode->cr0 & CR0_PG)) {
 		*gpa = GPA(linear & 0xffffffff);
