@@ -13,7 +13,8 @@ from lab.paths import LabError
 BRIDGE = "br0"
 ROOT_ADDRESS = "10.77.0.1"
 # What a shell on a guest's console ends its line with: tiny guests, and Debian's root.
-PROMPT = {"tiny": r"guest# ", "debian": r"root@[a-z0-9-]+:~# ", "initramfs": r"/ # "}
+PROMPT = {"tiny": r"guest# ", "debian": r"root@[a-z0-9-]+:[^ ]*# ", "initramfs": r"/ # "}
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 @dataclass
@@ -110,13 +111,13 @@ def log_in(machine, guest, timeout_s=180):
 def run(machine, guest, script, timeout_s=120):
     """Runs a line in the guest's shell, over its console. Needs: log_in. Returns code and output."""
     # The marks are put together by the guest's shell, so that the echo of the line does not have them.
-    line = f"echo \"begin-\"of; {{ {script}; }}; echo \"end-\"of $?"
+    line = f"echo \"begin-\"of; ({script}); echo \"end-\"of $?"
     text = console(machine, guest.name, ("send", line), ("expect", "end-of [0-9]+"),
                    ("expect", PROMPT[guest.kind]), timeout_s=timeout_s)
     match = re.search(r"begin-of\n(.*)end-of (\d+)", text, re.S)
     if not match:
         raise LabError(f"{guest.name}: no answer to {script} in:\n{text}")
-    return int(match.group(2)), match.group(1)
+    return int(match.group(2)), ESCAPES.sub("", match.group(1))
 
 
 def check(machine, guest, script, timeout_s=120):
