@@ -131,20 +131,26 @@ static void test_logical(void)
 	on_all(set_logical);
 }
 
+static uint64_t count_all(void)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < info->vcpus; i++)
+		sum += count_of(i, VECTOR);
+	return sum;
+}
+
 /* One of them takes it. */
 static void test_lowest(void)
 {
-	uint64_t before = 0, after = 0;
+	uint64_t before = count_all();
 
-	for (unsigned i = 0; i < info->vcpus; i++)
-		before += count_of(i, VECTOR);
 	apic_ipi(everybody(), VECTOR | 1u << 8 | ICR_LOGICAL | ICR_ASSERT);
 	irq_on();
+	wait_for(count_all() != before, 5000000);
 	wait_for(false, 3000);
 	irq_off();
-	for (unsigned i = 0; i < info->vcpus; i++)
-		after += count_of(i, VECTOR);
-	check_same(after - before, 1);
+	check_same(count_all() - before, 1);
 }
 
 static void test_nmi(void)

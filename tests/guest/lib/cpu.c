@@ -4,10 +4,10 @@
 #include "tests/guest/lib/guest.h"
 #include "tests/guest/lib/internal.h"
 
-#define TRAMPOLINE     0x8000u
-#define MSR_GS_BASE    0xc0000101u
+#define TRAMPOLINE  0x8000u
+#define MSR_GS_BASE 0xc0000101u
 /* NMI and #DF on one stack, #PF on another: a guest may fault with a stack that is no good. */
-#define IST(n)      ((n) == 2 || (n) == VECTOR_DF ? 1ull : (n) == VECTOR_PF ? 2ull : 0ull)
+#define IST(n) ((n) == 2 || (n) == VECTOR_DF ? 1ull : (n) == VECTOR_PF ? 2ull : 0ull)
 
 struct table_register {
 	uint16_t limit;
@@ -28,8 +28,8 @@ static void make_idt(void)
 	for (uint64_t i = 0; i < 256; i++) {
 		uint64_t entry = (uint64_t)guest_entries + i * 16;
 
-		idt[i * 2] = (entry & 0xffff) | 8ull << 16 | IST(i) << 32 |
-		             0x8e00ull << 32 | (entry >> 16 & 0xffff) << 48;
+		idt[i * 2] = (entry & 0xffff) | 8ull << 16 | IST(i) << 32 | 0x8e00ull << 32 |
+		             (entry >> 16 & 0xffff) << 48;
 		idt[i * 2 + 1] = entry >> 32;
 	}
 }
@@ -130,11 +130,22 @@ static void place_trampoline(unsigned index)
 	memcpy(to + (trampoline_index - trampoline), &value, sizeof(value));
 }
 
+uint64_t cpu_prepare(unsigned index)
+{
+	uint64_t none;
+
+	place_trampoline(index);
+	/* Not a constant: compilers know no object at 0. */
+	__asm__("xorl %k0, %k0" : "=r"(none));
+	return none;
+}
+
 bool cpu_start(unsigned index)
 {
 	struct guest_cpu *c = &guest_cpus[index];
 	uint32_t before = __atomic_load_n(&c->started, __ATOMIC_SEQ_CST);
 
+	__atomic_store_n(&c->work, NULL, __ATOMIC_SEQ_CST); /* of its life before */
 	place_trampoline(index);
 	apic_ipi(index, ICR_INIT | ICR_ASSERT);
 	apic_ipi(index, ICR_SIPI | ICR_ASSERT | (TRAMPOLINE >> 12));
@@ -149,5 +160,5 @@ void cpu_run(unsigned index, void (*fn)(void))
 
 bool cpu_wait(unsigned index)
 {
-	return wait_for(load(&guest_cpus[index].work_done) != 0, 10000000);
+	return wait_for(load(&guest_cpus[index].work_done) != 0, 30000000);
 }

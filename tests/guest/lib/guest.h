@@ -143,6 +143,7 @@ void section(
         const char *name); /* ends the running case, and says under which heading others follow */
 void test_failed(const char *file, int line, const char *text, uint64_t got, uint64_t wanted);
 _Noreturn void guest_exit(int result);
+int guest_result(void); /* of the cases so far */
 #define check(cond)                                                                                \
 	do {                                                                                       \
 		if (!(cond))                                                                       \
@@ -187,7 +188,8 @@ struct guest_cpu {
 	uint64_t caught_cr2, caught_rip;
 	uint64_t tss[16];
 	uint64_t gdt[8];
-	uint8_t fault_stack[8192] __attribute__((aligned(16))); /* upper half: NMI, #DF; lower: #PF */
+	uint8_t fault_stack[8192]
+	        __attribute__((aligned(16))); /* upper half: NMI, #DF; lower: #PF */
 };
 extern struct guest_cpu guest_cpus[GUEST_CPUS_MAX];
 static inline struct guest_cpu *this_cpu(void)
@@ -214,8 +216,11 @@ int catch (void (*fn)(void *), void *argument);
 
 /* Starts vCPU `index` by INIT and SIPI; it waits for work. False: it did not come. */
 bool cpu_start(unsigned index);
+/* Puts the start code for it in its place, without sending anything; gives address 0, its table of
+ * real-mode vectors. */
+uint64_t cpu_prepare(unsigned index);
 void cpu_run(unsigned index, void (*fn)(void)); /* does not wait for it */
-bool cpu_wait(unsigned index);                  /* until that is done, 10 s at most */
+bool cpu_wait(unsigned index);                  /* until that is done, 30 s at most */
 
 /* ---- LAPIC, in whichever mode it is ---- */
 

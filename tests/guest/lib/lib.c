@@ -108,6 +108,11 @@ void guest_exit(int result)
 		outb(BOARD_EXIT_PORT, (uint8_t)result);
 }
 
+int guest_result(void)
+{
+	return failed_cases != 0;
+}
+
 void guest_begin(void)
 {
 	if (info->magic != BOARD_MAGIC)
@@ -115,7 +120,7 @@ void guest_begin(void)
 	pic_masks(0xffff);
 	guest_main();
 	case_ends();
-	guest_exit(failed_cases != 0);
+	guest_exit(guest_result());
 }
 
 uint64_t argument(const char *word, uint64_t otherwise)

@@ -23,7 +23,7 @@
 
 static const char usage[] = "keel-guest [-c VCPUS] [-m MIB] [-t SECONDS] [-s SEED] [-a ARGUMENTS] "
                             "[-r RESETS] [-b 16|64]\n"
-                            "           [-x] [-q] [-n] FILE.elf\n"
+                            "           [-x] [-q] [-n] [-k MS] FILE.elf\n"
                             "  -r  start again after so many resets   -x  print exits by kind   -q "
                             " console not shown\n";
 
@@ -71,7 +71,7 @@ static void parse(struct options *o, int argc, char **argv)
 
 	*o = (struct options){
 	        .arguments = "", .vcpus = 1, .ram_mib = 16, .limit_s = 60, .mode = 64};
-	while ((c = getopt(argc, argv, "c:m:t:s:a:r:b:xqn")) != -1) {
+	while ((c = getopt(argc, argv, "c:m:t:s:a:r:b:k:xqn")) != -1) {
 		switch (c) {
 		case 'c': o->vcpus = (unsigned)number(optarg, KEEL_MAX_VCPUS); break;
 		case 'm': o->ram_mib = (unsigned)number(optarg, 1u << 20); break;
@@ -81,6 +81,7 @@ static void parse(struct options *o, int argc, char **argv)
 		case 'r': o->resets = (unsigned)number(optarg, 1u << 30); break;
 		case 'b': o->mode = (unsigned)number(optarg, 64); break;
 		case 'x': o->counters = true; break;
+		case 'k': o->restart_ms = (unsigned)number(optarg, 1u << 30); break;
 		case 'q': o->quiet = true; break;
 		case 'n': o->read_late = true; break;
 		default: die("%s", usage);
@@ -192,6 +193,17 @@ static void start_again(struct vm *vm, int result)
 	run_vm(vm);
 }
 
+/* Whatever the guest is in the middle of. */
+static void restart(struct vm *vm)
+{
+	struct keel_hc_vm block = {0};
+
+	if (ioctl(vm->fd, KEEL_IOC_VM_PAUSE, &block) != 0)
+		die("pause: %s", strerror(errno));
+	vm->options.resets++;
+	start_again(vm, 0);
+}
+
 static void take_events(struct vm *vm)
 {
 	uint32_t events = __atomic_exchange_n(&vm->shared->events, 0, __ATOMIC_SEQ_CST);
@@ -201,7 +213,7 @@ static void take_events(struct vm *vm)
 	if (vm->result >= 0)
 		return;
 	if (events & KEEL_EVENT_DEAD)
-		vm->result = BOARD_RESULT_DEAD;
+		start_again(vm, BOARD_RESULT_DEAD);
 	else if (events & KEEL_EVENT_TRIPLE_FAULT)
 		start_again(vm, BOARD_RESULT_TRIPLE_FAULT);
 	else if (events & KEEL_EVENT_RESET)
@@ -219,7 +231,7 @@ static double now_s(void)
 static void serve(struct vm *vm)
 {
 	struct keel_ioc_notify notify = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-	double end = now_s() + vm->options.limit_s;
+	double end = now_s() + vm->options.limit_s, next = now_s() + vm->options.restart_ms / 1e3;
 
 	notify.events = KEEL_EVENT_RESET | KEEL_EVENT_TRIPLE_FAULT | KEEL_EVENT_CONSOLE |
 	                KEEL_EVENT_DEAD;
@@ -234,8 +246,17 @@ static void serve(struct vm *vm)
 			die("eventfd: %s", strerror(errno));
 		take_exits(vm);
 		take_events(vm);
+		if (vm->result >= 0 && vm->options.restart_ms) {
+			/* A guest that is meant to be started again may end itself as it likes. */
+			vm->result = -1;
+			restart(vm);
+		}
 		if (vm->result < 0 && now_s() > end)
-			vm->result = BOARD_RESULT_TIME;
+			vm->result = vm->options.restart_ms ? 0 : BOARD_RESULT_TIME;
+		if (vm->result < 0 && vm->options.restart_ms && now_s() > next) {
+			restart(vm);
+			next = now_s() + vm->options.restart_ms / 1e3;
+		}
 	}
 }
 
@@ -297,6 +318,8 @@ int main(int argc, char **argv)
 	}
 	if (vm.options.counters)
 		print_counters(&vm);
+	if (vm.options.resets)
+		printf("boots: %llu\n", (unsigned long long)vm.boots);
 	if (vm.options.quiet)
 		printf("console: %llu bytes\n", (unsigned long long)vm.console_bytes);
 	fflush(stdout);

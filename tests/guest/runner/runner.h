@@ -19,6 +19,7 @@ struct options {
 	unsigned resets; /* how often a reset starts the guest again, before it ends the run */
 	unsigned mode;   /* 16 or 64 */
 	uint64_t seed;
+	unsigned restart_ms;
 	bool counters;
 	bool read_late;
 	bool quiet; /* the guest's console is read, but not shown */
