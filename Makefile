@@ -118,7 +118,7 @@ run: setup
 
 shell: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) all
-	@$(PYTHON) lab/run shell
+	@$(PYTHON) lab/run shell --vms
 
 size: hyp
 	@$(PYTHON) tests/checks/size.py --write

@@ -7,7 +7,8 @@ import termios
 import time
 import tty
 
-from lab import images
+from lab import demo as demo_script
+from lab import guests, images
 from lab.machine import Hardware, Machine
 from lab.stream import join_terminal
 
@@ -57,13 +58,27 @@ def boot(arguments):
     return code
 
 
+def start_vms(machine):
+    """The demonstration's two, so that whoever comes finds them running."""
+    guests.wait_daemon(machine)
+    guests.make_bridge(machine)
+    for guest in (demo_script.TINY, demo_script.DEBIAN):
+        guests.start(machine, guest)
+        tell(f"VM {guest.name} boots at {guest.address}: keel vm console {guest.name}")
+    tell("see also: keel vm list, keel status, keel top, keel --help")
+
+
 def shell(arguments):
     if not sys.stdin.isatty():
         tell("the shell needs a terminal")
         return 1
+    arguments.data |= arguments.vms
     # A person may take long: one day.
     with make_machine(arguments, "shell", 86400) as machine:
-        tell(f"root answers after {machine.wait_ready():.1f} s; leave with Ctrl-]")
+        tell(f"root answers after {machine.wait_ready():.1f} s")
+        if arguments.vms:
+            start_vms(machine)
+        tell("root's shell; leave with Ctrl-]")
         before = termios.tcgetattr(sys.stdin)
         try:
             tty.setraw(sys.stdin)
@@ -84,8 +99,7 @@ def build_images(_arguments):
 
 
 def demo(_arguments):
-    from lab import demo as script
-    return script.run(time.monotonic())
+    return demo_script.run(time.monotonic())
 
 
 VERBS = {"boot": boot, "shell": shell, "demo": demo, "images": build_images}

@@ -18,7 +18,7 @@ from lab.paths import BUILD, TOP, LabError
 
 SUITE = "bookworm"
 COMMON = ["systemd-sysv", "udev", "kmod", "iproute2", "iputils-ping", "procps", "login", "passwd"]
-ROOT_PACKAGES = COMMON + ["initramfs-tools", "zstd", "dbus", "e2fsprogs", "liburing2", "libucl1",
+ROOT_PACKAGES = COMMON + ["initramfs-tools", "zstd", "dbus", "e2fsprogs", "liburing2",
                           "libcjson1", "libseccomp2", "less", "ethtool"]
 GUEST_PACKAGES = COMMON + ["dbus"]  # for the power button, by systemd-logind
 ROOT_MIB = 2048
@@ -138,7 +138,7 @@ def add_modules(kernel, modules, folder):
 
 def check_libraries(program):
     """Root has the libraries of ROOT_PACKAGES; a new one has to be named there."""
-    known = ("libc.so", "ld-linux", "liburing", "libucl", "libcjson", "libseccomp", "libm.so",
+    known = ("libc.so", "ld-linux", "liburing", "libcjson", "libseccomp", "libm.so",
              "libz.so", "libcurl", "liblua", "libcrypto", "libgcc_s")
     for library in find_libraries(program):
         if not os.path.basename(library).startswith(known):
