@@ -153,14 +153,24 @@ static bool msr_read_for(struct vcpu *v, uint32_t msr, uint64_t *value)
 	return msr_read_safe(msr, value);
 }
 
+/* What this CPU has; with another bit set VMRUN refuses the whole vCPU. */
+static uint64_t efer_allowed(void)
+{
+	struct cpuid_result f = cpuid(0x80000001, 0);
+	bool auto_ibrs = cpuid(0x80000000, 0).eax >= 0x80000021 &&
+	                 (cpuid(0x80000021, 0).eax & (1u << 8));
+
+	return EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE |
+	       (f.edx & (1u << 25) ? (uint64_t)EFER_FFXSR : 0) |
+	       (f.ecx & (1u << 17) ? 1u << 15 : 0) | (auto_ibrs ? 1u << 21 : 0);
+}
+
 static bool efer_write(struct vcpu *v, uint64_t value)
 {
-	const uint64_t allowed = EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE | EFER_FFXSR |
-	                         (1u << 15) | (1u << 21);
 	uint64_t old = cpu_reg_get(v->cpu_state, CPU_EFER);
 	bool paging = cpu_reg_get(v->cpu_state, CPU_CR0) & CR0_PG;
 
-	if ((value & ~allowed) || (paging && ((old ^ value) & EFER_LME)))
+	if ((value & ~efer_allowed()) || (paging && ((old ^ value) & EFER_LME)))
 		return false;
 	cpu_reg_set(v->cpu_state, CPU_EFER, (value & ~(uint64_t)EFER_LMA) | (old & EFER_LMA));
 	return true;
@@ -296,13 +306,21 @@ static void exit_shutdown(struct vcpu *v)
 	root_restart_request("triple fault");
 }
 
+/* Whatever root did to get here, the VMs are not to pay for it. */
 static void exit_fatal(struct vcpu *v)
 {
-	panic("root's CPU %u stopped: %s (code %x) at rip %llx, rsp %llx", v->index,
-	        v->exit.kind == KEEL_KIND_INVALID ? "state that the CPU refuses"
-	                                          : "exit that hyp does not expect",
+	bool invalid = v->exit.kind == KEEL_KIND_INVALID;
+
+	log_line("root: CPU %u stopped: %s (code %x) at rip %llx, rsp %llx, cr0 %llx, cr4 %llx, "
+	         "efer %llx",
+	        v->index, invalid ? "state that the CPU refuses" : "exit that hyp does not expect",
 	        v->exit.vendor_code, (unsigned long long)v->regs.rip,
-	        (unsigned long long)v->regs.gpr[KEEL_RSP]);
+	        (unsigned long long)v->regs.gpr[KEEL_RSP],
+	        (unsigned long long)cpu_reg_get(v->cpu_state, CPU_CR0),
+	        (unsigned long long)cpu_reg_get(v->cpu_state, CPU_CR4),
+	        (unsigned long long)cpu_reg_get(v->cpu_state, CPU_EFER));
+	root_restart_request(
+	        invalid ? "state that the CPU refuses" : "exit that hyp does not know");
 }
 
 static void (*const handlers[KEEL_KIND_COUNT])(struct vcpu *v) = {
