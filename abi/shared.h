@@ -11,10 +11,10 @@
 #define KEEL_VM_NAME_BYTES 64u /* with the terminating 0 */
 
 /*
- * Root's event page, one for the machine. hyp sets bit (VM - 1) in vm_pending; if the word was 0 before,
- * it raises root's interrupt (vector 0 of the hyp PCI function). Root takes the word by exchange
- * with 0, then looks at each VM's keel_vm_shared. So no event is lost and a burst costs one
- * interrupt.
+ * Root's event page, one for the machine. hyp sets bit (VM - 1) in vm_pending; if the word was 0
+ * before, it raises root's interrupt (vector 0 of the hyp PCI function). Root takes the word by
+ * exchange with 0, then looks at each VM's keel_vm_shared. So no event is lost and a burst costs
+ * one interrupt.
  */
 #define KEEL_ROOT_SHARED_MAGIC 0x544f4f524c45454bull /* "KEELROOT" */
 struct keel_root_shared {

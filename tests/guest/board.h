@@ -60,8 +60,9 @@ KEEL_ASSERT_SIZE(struct board_access, 32);
 #define BOARD_PIO  0x510u /* 8 bytes that keep what is written */
 #define BOARD_FIFO 0x520u /* reads give 1, 2, 3 … by bytes; a write sets the next one */
 #define BOARD_PIN  0x528u /* write: pin | level << 8 (source 1) */
-#define BOARD_TYPE 0x52cu /* write: a byte for the serial port's input, kept until BOARD_TYPE_GO   \
-	                   */
+#define BOARD_TYPE                                                                                 \
+	0x52cu /* write: a byte for the serial port's input, kept until BOARD_TYPE_GO              \
+	        */
 #define BOARD_TYPE_GO    0x52du /* write: all of them at once */
 #define BOARD_MSI_TARGET 0x530u /* write 32 bits: MSI address */
 #define BOARD_MSI        0x534u /* write 32 bits: MSI data, and it is sent */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Checks one spin model and its wrong variants: tests/model/check.py MODEL.pml
 
-The model as it stands must have no error within its bound. Each line ` * -DNAME: …` of its first comment names
+The model as it stands must have no error within its bound. Each line ` * -DNAME: …` of its comments names
 a wrong variant, which spin must reject: so the check is known to be able to fail.
 """
 import os
@@ -37,7 +37,7 @@ def search(model, variant):
 def main():
     model = os.path.abspath(sys.argv[1])
     with open(model, encoding="utf-8") as text:
-        variants = re.findall(r"^ \* -D(\w+):", text.read().split("*/", 2)[1], re.M)
+        variants = re.findall(r"^ \* -D(\w+):", text.read(), re.M)
     failed = 0
     for variant in [None] + variants:
         errors, report = search(model, variant)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* How a doorbell bit and root's event word reach a device process that may die, so that no ring is lost. */
 /*
  * Doorbell bits and the root event word (abi/shared.h), with a device process that is killed and comes back at any moment, and root that restarts.
  *

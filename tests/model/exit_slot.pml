@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* How an exit slot is answered exactly once though device processes die. */
 /*
  * An exit slot (abi/shared.h) over kills of the device process and a restart of root.
  *

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* How the in-flight log makes every request be answered exactly once though device processes die. */
 /*
  * The in-flight log of a split virtqueue (vhost-user protocol, "Inflight I/O tracking"; engine/vring.c), with a device process that is killed at any
  * step, also within the recovery.
