@@ -114,12 +114,18 @@ static bool unpark_claim(struct vm *vm, struct vcpu *v)
 	return true;
 }
 
-int access_complete(struct vm *vm, uint32_t index, uint32_t sequence, uint64_t data)
+int64_t access_complete(struct vm *vm, uint32_t index, uint32_t sequence, uint64_t data)
 {
 	struct vcpu *v = vm_vcpu(vm, index);
 
-	if (__atomic_load_n(&v->vm->sequence, __ATOMIC_ACQUIRE) != sequence || !unpark_claim(vm, v))
+	if (__atomic_load_n(&v->vm->sequence, __ATOMIC_ACQUIRE) != sequence)
 		return -KEEL_EAGAIN;
+	/* A call that reads the parked vCPU's state holds it for a moment: not answered yet. */
+	if (!unpark_claim(vm, v))
+		return __atomic_load_n(&vm->control, __ATOMIC_ACQUIRE) ||
+		                       __atomic_load_n(&v->vm->parked, __ATOMIC_ACQUIRE)
+		               ? HYPERCALL_AGAIN
+		               : -KEEL_EAGAIN;
 	v->vm->access.data = data;
 	v->vm->answered = true;
 	v->vm->run_state = KEEL_RUN_READY;

@@ -23,7 +23,8 @@ uint64_t access_answer(struct vcpu *v);
  * elsewhere before this returns. Needs: vm->inside held.
  */
 void access_park(struct vcpu *v);
-/* (any CPU) Root's answer. 0, -KEEL_EAGAIN: that exit does not wait (any more). */
-int access_complete(struct vm *vm, uint32_t index, uint32_t sequence, uint64_t data);
+/* (any CPU) Root's answer. 0; -KEEL_EAGAIN: that exit does not wait (any more); HYPERCALL_AGAIN:
+ * not now. */
+int64_t access_complete(struct vm *vm, uint32_t index, uint32_t sequence, uint64_t data);
 /* (any CPU) A reset: what waits is dropped, its answer would be refused. Needs: the VM still. */
 void access_drop(struct vcpu *v);

@@ -61,6 +61,9 @@ struct entry {
 	int64_t (*decode)(
 	        const struct call *c); /* checks, changes nothing; NULL: nothing to check */
 	int64_t (*commit)(struct call *c);
+	/* One at a time for each VM: it starts or stops the vCPUs, or relies on one that stands
+	 * still. Two at once would let a vCPU run whose registers are being written. */
+	bool alone;
 };
 
 static int64_t info_commit(struct call *c)
@@ -446,14 +449,14 @@ static const struct entry entries[KEEL_HC_COUNT] = {
         [KEEL_HC_INFO] = {SIZE(info), TARGET_NONE, NULL, info_commit},
         [KEEL_HC_POOL_RANGES] = {SIZE(ranges), TARGET_NONE, NULL, ranges_commit},
         [KEEL_HC_VM_CREATE] = {SIZE(vm_create), TARGET_NONE, create_decode, create_commit},
-        [KEEL_HC_VM_DESTROY] = {SIZE(vm), TARGET_VM, NULL, destroy_commit},
+        [KEEL_HC_VM_DESTROY] = {SIZE(vm), TARGET_VM, NULL, destroy_commit, true},
         [KEEL_HC_VM_INFO] = {SIZE(vm_info), TARGET_FROM, NULL, vm_info_commit},
         [KEEL_HC_VM_MEMORY] = {SIZE(vm_memory), TARGET_VM, memory_decode, memory_commit},
-        [KEEL_HC_VM_RUN] = {SIZE(vm), TARGET_VM, NULL, run_commit},
-        [KEEL_HC_VM_PAUSE] = {SIZE(vm), TARGET_VM, NULL, pause_commit},
-        [KEEL_HC_VM_RESET] = {SIZE(vm), TARGET_VM, NULL, reset_commit},
-        [KEEL_HC_VCPU_GET] = {SIZE(vcpu), TARGET_VM, vcpu_decode, vcpu_get_commit},
-        [KEEL_HC_VCPU_SET] = {SIZE(vcpu), TARGET_VM, vcpu_set_decode, vcpu_set_commit},
+        [KEEL_HC_VM_RUN] = {SIZE(vm), TARGET_VM, NULL, run_commit, true},
+        [KEEL_HC_VM_PAUSE] = {SIZE(vm), TARGET_VM, NULL, pause_commit, true},
+        [KEEL_HC_VM_RESET] = {SIZE(vm), TARGET_VM, NULL, reset_commit, true},
+        [KEEL_HC_VCPU_GET] = {SIZE(vcpu), TARGET_VM, vcpu_decode, vcpu_get_commit, true},
+        [KEEL_HC_VCPU_SET] = {SIZE(vcpu), TARGET_VM, vcpu_set_decode, vcpu_set_commit, true},
         [KEEL_HC_DOORBELL_ADD] = {SIZE(doorbell), TARGET_VM, doorbell_decode, doorbell_add_commit},
         [KEEL_HC_DOORBELL_REMOVE] = {SIZE(doorbell), TARGET_VM, NULL, doorbell_remove_commit},
         [KEEL_HC_IRQ_MSI] = {SIZE(irq), TARGET_VM, NULL, msi_commit},
@@ -483,6 +486,20 @@ static int64_t find_target(struct call *c, enum target target)
 	return c->vm == NULL ? -KEEL_ENOENT : 0;
 }
 
+static int64_t commit(struct call *c, const struct entry *e)
+{
+	int64_t result;
+
+	if (!e->alone)
+		return e->commit(c);
+	if (__atomic_exchange_n(&c->vm->control, 1u, __ATOMIC_ACQUIRE) != 0)
+		return HYPERCALL_AGAIN;
+	result = e->commit(c);
+	if (c->vm != NULL) /* else destroyed */
+		__atomic_store_n(&c->vm->control, 0u, __ATOMIC_RELEASE);
+	return result;
+}
+
 static int64_t perform(struct call *c, const struct entry *e)
 {
 	int64_t result = find_target(c, e->target);
@@ -490,7 +507,7 @@ static int64_t perform(struct call *c, const struct entry *e)
 	if (result == 0 && e->decode != NULL)
 		result = e->decode(c);
 	if (result == 0)
-		result = e->commit(c);
+		result = commit(c, e);
 	if (c->vm != NULL)
 		vm_put(c->vm);
 	return result;

@@ -106,6 +106,8 @@ struct vm {
 
 	uint32_t run;                    /* (a) the vCPUs may run */
 	uint32_t inside;                 /* (a) CPUs that are at work for it */
+	uint32_t control;                /* (a) a call of root's that needs its vCPUs still, or
+	                                    changes whether they are */
 	uint32_t state;                  /* (a) KEEL_VM_STATE_* */
 	uint32_t resets;                 /* (a) */
 	uint32_t exits_waiting;          /* (a) */

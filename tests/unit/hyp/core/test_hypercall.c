@@ -105,7 +105,7 @@ bool vm_is_still(struct vm *v)
 	(void)v;
 	return again_times-- <= 0;
 }
-int access_complete(struct vm *v, uint32_t index, uint32_t sequence, uint64_t data)
+int64_t access_complete(struct vm *v, uint32_t index, uint32_t sequence, uint64_t data)
 {
 	assert_true(index < v->partition.vcpu_count);
 	effects++;
@@ -322,6 +322,33 @@ static void destroy_takes_the_reference(void **state)
 	assert_int_equal(call(KEEL_HC_VM_DESTROY, &v, sizeof(v)), 0);
 }
 
+/* What starts and stops vCPUs, and what touches the registers of one, excludes each other. */
+static void one_at_a_time_where_vcpus_have_to_stand_still(void **state)
+{
+	static const unsigned calls[] = {
+	        KEEL_HC_VM_RUN, KEEL_HC_VM_PAUSE, KEEL_HC_VM_RESET, KEEL_HC_VM_DESTROY};
+	static struct keel_hc_vcpu x;
+	struct keel_hc_vm v = {.head.vm = 7};
+	struct keel_hc_vm_info i = {.head.vm = 7};
+
+	(void)state;
+	vm.control = 1; /* another CPU's call is under way */
+	for (size_t n = 0; n < sizeof(calls) / sizeof(calls[0]); n++)
+		assert_int_equal(call(calls[n], &v, sizeof(v)), HYPERCALL_AGAIN);
+	x = (struct keel_hc_vcpu){.head.vm = 7};
+	assert_int_equal(call(KEEL_HC_VCPU_GET, &x, sizeof(x)), HYPERCALL_AGAIN);
+	assert_int_equal(call(KEEL_HC_VCPU_SET, &x, sizeof(x)), HYPERCALL_AGAIN);
+	assert_int_equal(effects, 0);
+	assert_int_equal(vm.control, 1);
+	assert_int_equal(call(KEEL_HC_VM_INFO, &i, sizeof(i)), 0);
+	vm.control = 0;
+	assert_int_equal(call(KEEL_HC_VM_RUN, &v, sizeof(v)), 0);
+	assert_int_equal(vm.control, 0);
+	x.state.groups = UINT32_MAX; /* refused: nothing is held */
+	assert_int_equal(call(KEEL_HC_VCPU_SET, &x, sizeof(x)), -KEEL_EINVAL);
+	assert_int_equal(vm.control, 0);
+}
+
 static void memory_in_chunks(void **state)
 {
 	static struct keel_hc_vm_memory m;
@@ -518,6 +545,7 @@ int main(void)
 	        T(shape_of_the_call),
 	        T(head_is_checked),
 	        T(create_comes_again_until_done),
+	        T(one_at_a_time_where_vcpus_have_to_stand_still),
 	        T(destroy_takes_the_reference),
 	        T(memory_in_chunks),
 	        T(vcpu_state_needs_a_still_vcpu),
