@@ -33,7 +33,7 @@ static struct {
 	struct spinlock lock;
 	uint64_t started_tsc;   /* (l) when the current root was entered, or began to be laid out */
 	uint64_t watch_tsc;     /* (a) when hyp gives root up; UINT64_MAX: never */
-	uint32_t starts;        /* (l) */
+	uint32_t starts;        /* (l), constant while STOPPING */
 	uint32_t history_count; /* (l) */
 	struct keel_root_past history[KEEL_ROOT_HISTORY]; /* (l) newest first */
 } restart = {.watch_tsc = UINT64_MAX, .starts = 1};
@@ -144,7 +144,7 @@ void root_restart_status(struct keel_hc_root_status *s)
 
 bool root_restart_stops_us(void)
 {
-	return phase() == PHASE_STOPPING && !percpu()->root->root->stopped;
+	return phase() == PHASE_STOPPING && percpu()->root->root->stopped_start != restart.starts;
 }
 
 bool root_restart_is_loading(void)
@@ -166,7 +166,7 @@ static void put_root_away(struct vcpu *v)
 	__atomic_store_n(&r->init_pending, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&r->sipi, 0, __ATOMIC_RELAXED);
 	r->wait_sipi = true;
-	r->stopped = true;
+	r->stopped_start = restart.starts;
 	if (v->state == VCPU_RUNNING)
 		sched_put(v, VCPU_WAIT_SIPI);
 	else
@@ -182,8 +182,6 @@ static void end_stopping(void)
 	__atomic_store_n(&root_shared->vm_pending, 0, __ATOMIC_RELEASE);
 	restart.copied_bytes = 0;
 	restart.initrd_at = 0;
-	for (unsigned i = 0; i < cpu_count; i++)
-		root_partition.vcpus[i].root->stopped = false;
 	__atomic_store_n(&restart.stopped, 0, __ATOMIC_RELAXED);
 	if (!root_images_next()) {
 		log_line("root: its image failed %u times in a row and is given up: the VMs run on "

@@ -33,10 +33,11 @@ struct root_vcpu {
 	uint32_t nmi_pending;      /* (a) an NMI sent through hyp or taken in hyp */
 	uint32_t init_pending;     /* (a) */
 	uint32_t sipi;             /* (a) 0x100 | vector once one was sent */
-	bool stopped;              /* (o) put away for a restart */
+	uint32_t stopped_start;    /* (o) which root was put away here last, by its number */
 	bool wait_sipi;            /* (o) after INIT, or an application processor not yet started */
-	uint32_t in_guest;         /* (a) between the check of `look` and the exit */
-	uint64_t entries;          /* (a) counts entries, for those who wait for an exit */
+	uint64_t closed_tsc; /* (o) since when something waits that root does not let in, or 0 */
+	uint32_t in_guest;   /* (a) between the check of `look` and the exit */
+	uint64_t entries;    /* (a) counts entries, for those who wait for an exit */
 };
 
 struct root_vcpu *root_this(void); /* of this CPU */
