@@ -11,8 +11,12 @@ void root_create(const struct boot_info *info);
 /* True when root's vCPU of this CPU can use it now: running code, or halted with an interrupt for
  * it. */
 bool root_wants_cpu(void);
-/* True when an interrupt for root waits on this CPU: root goes in front at once. */
+/* True when an interrupt for root waits on this CPU: root goes in front at once. One that root does
+ * not let in (IF 0) counts only for a while: a root that hangs so must not keep VMs from the CPU.
+ */
 bool root_has_interrupt(void);
+/* Root's vCPU of this CPU would take an interrupt at its next entry. */
+bool root_is_open(void);
 /* Runs root's vCPU of this CPU until it gives the CPU up (HLT, slice end, kick). */
 void root_run(struct vcpu *v);
 

@@ -91,7 +91,9 @@ static bool timer_is_pending(const struct root_vcpu *r)
 	uint32_t vector = r->lvt_timer & APIC_LVT_VECTOR_MASK;
 
 	return (apic_read(APIC_REG_IRR + vector / 32) & (1u << (vector % 32))) ||
-	       (percpu()->pending_for_root[vector / 64] >> (vector % 64)) & 1;
+	       ((percpu()->pending_for_root[vector / 64] | percpu()->put_off[vector / 64]) >>
+	               (vector % 64)) &
+	               1;
 }
 
 /*
@@ -149,19 +151,22 @@ bool root_interrupts_let_go(void)
 {
 	struct percpu *cpu = percpu();
 	struct root_vcpu *r = cpu->root->root;
-	uint64_t before[4];
+	uint64_t before[8];
 	bool kicked;
 
 	if (!r->interrupts_held || r->armed_vector == HYP_TIMER_VECTOR)
 		return true;
-	memcpy(before, cpu->pending_for_root, sizeof(before));
+	memcpy(before, cpu->pending_for_root, sizeof(cpu->pending_for_root));
+	memcpy(before + 4, cpu->put_off, sizeof(cpu->put_off));
 	kicked = interrupts_sort();
 	cpu->timer_fired = 0;
 	if (!(apic_read(APIC_REG_IRR + HYP_TIMER_VECTOR / 32) & (1u << HYP_TIMER_VECTOR % 32))) {
 		r->interrupts_held = false;
 		cpu_trap(cpu->root->cpu_state, CPU_TRAP_INTR, false);
 	}
-	return !kicked && memcmp(before, cpu->pending_for_root, sizeof(before)) == 0;
+	return !kicked &&
+	       memcmp(before, cpu->pending_for_root, sizeof(cpu->pending_for_root)) == 0 &&
+	       memcmp(before + 4, cpu->put_off, sizeof(cpu->put_off)) == 0;
 }
 
 void timer_set_hyp_deadline(uint64_t host_tsc)

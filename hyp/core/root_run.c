@@ -10,6 +10,11 @@
 #include "hw/apic.h"
 #include "hw/msr.h"
 #include "hyp/x86/x86.h"
+#include "lib/string.h"
+
+/* How long an interrupt that root does not let in puts root in front of VMs. What runs with
+ * interrupts off for good reason is over by then. */
+#define PATIENCE_US 4000u
 
 static int highest_pending(const struct percpu *cpu)
 {
@@ -19,18 +24,57 @@ static int highest_pending(const struct percpu *cpu)
 	return -1;
 }
 
+static bool any_put_off(const struct percpu *cpu)
+{
+	return cpu->put_off[0] | cpu->put_off[1] | cpu->put_off[2] | cpu->put_off[3];
+}
+
+bool root_is_open(void)
+{
+	const struct vcpu *v = percpu()->root;
+
+	return cpu_can_take(v->cpu_state, &v->regs).intr;
+}
+
+/* An interrupt or NMI that root could take now. */
+static bool can_take_one(const struct vcpu *v)
+{
+	struct cpu_can can = cpu_can_take(v->cpu_state, &v->regs);
+
+	return can.injecting ||
+	       (can.intr && (highest_pending(percpu()) >= 0 || any_put_off(percpu()))) ||
+	       (can.nmi && __atomic_load_n(&v->root->nmi_pending, __ATOMIC_ACQUIRE));
+}
+
+/* Something waits until root lets it in, and root may be about to. */
+static bool waits_for_root(struct root_vcpu *r)
+{
+	uint64_t now = tsc_now();
+
+	if (highest_pending(percpu()) < 0 && !any_put_off(percpu()) &&
+	        !__atomic_load_n(&r->nmi_pending, __ATOMIC_ACQUIRE)) {
+		r->closed_tsc = 0;
+		return false;
+	}
+	if (r->closed_tsc == 0)
+		r->closed_tsc = now;
+	return now - r->closed_tsc < tsc_hz / 1000000 * PATIENCE_US;
+}
+
 bool root_has_interrupt(void)
 {
 	const struct vcpu *v = percpu()->root;
-	const struct root_vcpu *r = v->root;
+	struct root_vcpu *r = v->root;
 
 	if (root_restart_stops_us())
 		return true;
 	if (r->wait_sipi)
 		return __atomic_load_n(&r->sipi, __ATOMIC_ACQUIRE) != 0;
-	return highest_pending(percpu()) >= 0 ||
-	       __atomic_load_n(&r->nmi_pending, __ATOMIC_ACQUIRE) ||
-	       __atomic_load_n(&r->init_pending, __ATOMIC_ACQUIRE);
+	if (can_take_one(v) || __atomic_load_n(&r->init_pending, __ATOMIC_ACQUIRE)) {
+		r->closed_tsc = 0;
+		return true;
+	}
+	return v->state != VCPU_HALTED && waits_for_root(r);
 }
 
 bool root_wants_cpu(void)
@@ -45,9 +89,7 @@ bool root_wants_cpu(void)
 		return __atomic_load_n(&r->sipi, __ATOMIC_ACQUIRE) != 0 ||
 		       root_restart_is_loading();
 	case VCPU_HALTED:
-		return __atomic_load_n(&r->nmi_pending, __ATOMIC_ACQUIRE) ||
-		       __atomic_load_n(&r->init_pending, __ATOMIC_ACQUIRE) ||
-		       ((v->regs.rflags & RFLAGS_IF) && highest_pending(percpu()) >= 0);
+		return can_take_one(v) || __atomic_load_n(&r->init_pending, __ATOMIC_ACQUIRE);
 	default: return false;
 	}
 }
@@ -79,6 +121,7 @@ static bool take_start(struct vcpu *v)
 
 	if (__atomic_exchange_n(&r->init_pending, 0, __ATOMIC_ACQUIRE)) {
 		cpu_vcpu_reset(v->cpu_state, &v->regs, 0);
+		memset(percpu()->put_off, 0, sizeof(percpu()->put_off));
 		r->wait_sipi = true;
 	}
 	sipi = __atomic_exchange_n(&r->sipi, 0, __ATOMIC_ACQUIRE);
@@ -89,6 +132,15 @@ static bool take_start(struct vcpu *v)
 	if (r->wait_sipi)
 		sched_put(v, VCPU_WAIT_SIPI);
 	return !r->wait_sipi;
+}
+
+/* Sends again what was put off: it comes from the APIC then, to root or once more to hyp. */
+static void send_put_off(struct percpu *cpu)
+{
+	for (unsigned word = 0; word < 4; word++)
+		for (; cpu->put_off[word] != 0; cpu->put_off[word] &= cpu->put_off[word] - 1)
+			apic_icr_write(APIC_ICR_SELF |
+			               (word * 64 + (unsigned)__builtin_ctzll(cpu->put_off[word])));
 }
 
 /* NMI first, then the highest vector that hyp acknowledged on root's behalf; root ends it by its
@@ -107,9 +159,11 @@ static void take_interrupts(struct vcpu *v)
 		cpu_inject(v->cpu_state, CPU_INJECT_INTR, (uint8_t)vector, false, 0);
 		v->counters.interrupts++;
 		vector = highest_pending(percpu());
+	} else if (can.intr) {
+		send_put_off(percpu());
 	}
-	cpu_window(v->cpu_state,
-	        vector >= 0 || __atomic_load_n(&v->root->nmi_pending, __ATOMIC_RELAXED));
+	cpu_window(v->cpu_state, vector >= 0 || any_put_off(percpu()) ||
+	                                 __atomic_load_n(&v->root->nmi_pending, __ATOMIC_RELAXED));
 }
 
 /* One entry. False: something came up for this vCPU at the last moment; nothing ran. */

@@ -89,17 +89,29 @@ static bool in_window(uint64_t rip)
 	       is_between(rip, window_wait_if_start, window_wait_if_end + 1);
 }
 
+static bool apic_bit(uint32_t first_reg, uint8_t vector)
+{
+	return apic_read(first_reg + vector / 32u) >> vector % 32 & 1;
+}
+
 static void take_vector(uint8_t vector)
 {
 	struct percpu *p = percpu();
 
 	if (vector != HYP_TIMER_VECTOR) {
+		/* The 8259's come without an ISR bit: an EOI would end another one. */
+		if (p->root_closed && apic_bit(APIC_REG_ISR, vector) &&
+		        !apic_bit(APIC_REG_TMR, vector)) {
+			p->put_off[vector / 64] |= 1ull << vector % 64;
+			apic_eoi();
+			return;
+		}
 		percpu_pend_vector(p, vector);
 		return;
 	}
 	/* Without its ISR bit it is a spurious interrupt: root programs the same vector for those.
 	 */
-	if (apic_read(APIC_REG_ISR + HYP_TIMER_VECTOR / 32) & 1u << HYP_TIMER_VECTOR % 32) {
+	if (apic_bit(APIC_REG_ISR, HYP_TIMER_VECTOR)) {
 		p->timer_fired = 1;
 		apic_eoi();
 	}

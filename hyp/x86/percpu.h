@@ -39,9 +39,10 @@ struct percpu {
 	        timer_deadline_tsc; /* (o) what the local timer is armed for; UINT64_MAX: nothing */
 	void *sched;                /* (c) hyp/core's run queue of this CPU */
 	uint32_t x2apic;            /* (o) this CPU's APIC is in x2APIC mode now */
-	uint32_t reserved0;
-	uint8_t pending_more[256]; /* (o) how often a vector was acknowledged again while it was
-	                              pending for root */
+	uint32_t root_closed;       /* (o) root cannot take an interrupt now: edges are put off */
+	uint64_t put_off[4];        /* (o) vectors taken and ended in hyp, to be sent again */
+	uint8_t pending_more[256];  /* (o) how often a vector was acknowledged again while it was
+	                               pending for root */
 };
 
 /*

@@ -200,6 +200,6 @@ void apic_quiesce(void)
 			break;
 	}
 	for (unsigned i = 0; i < 4; i++)
-		percpu()->pending_for_root[i] = 0;
+		percpu()->pending_for_root[i] = percpu()->put_off[i] = 0;
 	memset(percpu()->pending_more, 0, sizeof(percpu()->pending_more));
 }

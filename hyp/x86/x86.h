@@ -110,6 +110,10 @@ extern bool cpu_has_gif;
  * Opens GIF and IF for a moment so that what is pending reaches hyp's stubs: vectors other than our
  * timer's go to pending_for_root without EOI, HYP_TIMER_VECTOR sets timer_fired (EOI sent; a
  * spurious FFh without its ISR bit is ignored), NMIs count in nmi_seen. Needs: GIF 0.
+ *
+ * While root_closed is set, edges get their EOI at once and go to put_off: in service for long they
+ * would keep out what has no higher priority, at F0h and up hyp's own timer too. Levels would only
+ * be raised again.
  */
 void interrupts_take(void);
 /*

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* A root that goes wrong on purpose, as soon as this module is loaded. Loading always fails. */
+#define pr_fmt(fmt) "keel_trouble: " fmt
+
+#include <linux/atomic.h>
+#include <linux/cpumask.h>
+#include <linux/module.h>
+#include <linux/sched/clock.h>
+#include <linux/smp.h>
+
+static unsigned int hang_ms;
+module_param(hang_ms, uint, 0);
+MODULE_PARM_DESC(hang_ms, "every CPU spins so long with interrupts off, IPIs waiting for it");
+
+static bool refused_state;
+module_param(refused_state, bool, 0);
+MODULE_PARM_DESC(refused_state, "sets a bit of CR4 that no CPU has");
+
+static atomic_t hanging;
+
+static void poke_others(void)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		if (cpu != smp_processor_id())
+			smp_ops.smp_send_reschedule(cpu);
+}
+
+/* All are in here before any is poked: so each has a vector of the highest class that it does not
+ * take. */
+static void hang(void *unused)
+{
+	u64 end = local_clock() + (u64)hang_ms * NSEC_PER_MSEC, poke = 0;
+
+	atomic_inc(&hanging);
+	while (atomic_read(&hanging) < num_online_cpus())
+		cpu_relax();
+	for (; local_clock() < end; cpu_relax()) {
+		if (local_clock() < poke)
+			continue;
+		poke_others();
+		poke = local_clock() + 100 * NSEC_PER_MSEC;
+	}
+}
+
+static int __init trouble_init(void)
+{
+	if (hang_ms)
+		on_each_cpu(hang, NULL, 1);
+	if (refused_state)
+		asm volatile("mov %%cr4, %%rax; bts $31, %%rax; mov %%rax, %%cr4" : : : "rax");
+	return -ECANCELED;
+}
+
+module_init(trouble_init);
+MODULE_DESCRIPTION("keelOS's tests: a root that goes wrong");
+MODULE_LICENSE("Dual BSD/GPL");
