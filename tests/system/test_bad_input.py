@@ -28,7 +28,8 @@ def refused(machine, command, pattern):
     lines = result.output.strip().splitlines()
     same(len(lines), 1, f"lines of {command}: {lines}")
     has(lines[0], pattern, f"what {command} said")
-    same(look(machine), before, f"what {command} left behind")
+    for now, then in zip(look(machine), before):
+        same(now, then, f"what {command} left behind")
 
 
 def refused_file(machine, lines, pattern, name="bad"):
