@@ -127,17 +127,61 @@ static bool translate(struct vcpu *v, const struct cpu_mode *mode)
 	return true;
 }
 
+static uint64_t low_bytes(uint64_t value, unsigned bytes)
+{
+	return bytes >= 8 ? value : value & ((1ull << (bytes * 8)) - 1);
+}
+
+/* Of what is left of a piece: devices and root take 1, 2, 4 or 8 bytes; a page border leaves 3, 5,
+ * 6 or 7 too. */
+static unsigned next_chunk(unsigned left)
+{
+	return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+}
+
+/* A chunk's access was answered. True: it was the piece's last. */
+static bool chunk_done(
+        struct vcpu *v, struct insn_piece *p, bool write, unsigned bytes, uint64_t data)
+{
+	struct vcpu_vm *x = v->vm;
+
+	if (!write)
+		p->data |= low_bytes(data, bytes) << (x->piece_done * 8);
+	x->piece_done = (uint8_t)(x->piece_done + bytes);
+	if (x->piece_done < p->size)
+		return false;
+	x->piece_done = 0;
+	return true;
+}
+
+/* A piece outside of RAM, from the chunk that is next. False: root is asked. */
+static bool do_chunks(struct vcpu *v, struct insn_piece *p, bool write)
+{
+	uint8_t space = (uint8_t)(p->port ? ACCESS_PIO : ACCESS_MMIO);
+	uint64_t at = p->port ? (uint16_t)p->addr : p->gpa, data;
+	struct vcpu_vm *x = v->vm;
+	unsigned bytes;
+
+	if (x->piece_done == 0 && !write)
+		p->data = 0;
+	do {
+		bytes = next_chunk(p->size - x->piece_done);
+		data = low_bytes(p->data >> (x->piece_done * 8), bytes);
+		if (!access_do(v, space, at + x->piece_done, bytes, write, &data))
+			return false;
+	} while (!chunk_done(v, p, write, bytes, data));
+	return true;
+}
+
 /* One piece. False: root is asked. */
 static bool do_piece(struct vcpu *v, struct insn_piece *p, bool write)
 {
 	struct vm *vm = v->vm->vm;
 
-	if (p->port)
-		return access_do(v, ACCESS_PIO, (uint16_t)p->addr, p->size, write, &p->data);
-	if (write ? guest_write(vm, GPA(p->gpa), &p->data, p->size)
-	          : guest_read(vm, GPA(p->gpa), &p->data, p->size))
+	if (!p->port && (write ? guest_write(vm, GPA(p->gpa), &p->data, p->size)
+	                       : guest_read(vm, GPA(p->gpa), &p->data, p->size)))
 		return true;
-	return access_do(v, ACCESS_MMIO, p->gpa, p->size, write, &p->data);
+	return do_chunks(v, p, write);
 }
 
 /* All pieces from where the step stands. False: root is asked. */
@@ -198,6 +242,7 @@ void emulate_start(struct vcpu *v)
 	struct insn_regs regs;
 
 	memset(step, 0, sizeof(*step));
+	v->vm->piece_done = 0;
 	cpu_mode_get(v->cpu_state, &mode);
 	if (!emulate_decode(v, &mode, &step->insn))
 		return;
@@ -219,9 +264,8 @@ void emulate_resume(struct vcpu *v)
 	load_regs(v, &mode, &regs);
 	p = insn_next(step, &regs);
 	hyp_assert(p != NULL);
-	if (!step->writing)
-		p->data = data;
-	insn_done(step);
+	if (chunk_done(v, p, step->writing, v->vm->access.size, data))
+		insn_done(step);
 	if (run_pieces(v, &regs))
 		finish(v, &mode, &regs);
 }

@@ -54,7 +54,8 @@ struct vcpu_vm {
 	uint32_t sequence;         /* (o) of the exit slot */
 	uint32_t parked;           /* (a) 1: an answer is taken; who sets it to 0 may give it */
 	struct insn_step step;     /* (o) */
-	uint8_t pio_length;        /* (o) bytes of the IN or OUT that waits */
+	uint8_t piece_done; /* (o) bytes of the step's piece that are read or written already */
+	uint8_t pio_length; /* (o) bytes of the IN or OUT that waits */
 	/* An injection that an exit cut short. */
 	uint8_t cut_type, cut_vector; /* (o) */
 	bool cut_has_error;

@@ -57,6 +57,7 @@ struct board_access {
 };
 KEEL_ASSERT_SIZE(struct board_access, 32);
 
+#define BOARD_PINS 24u    /* of the IOAPIC */
 #define BOARD_PIO  0x510u /* 8 bytes that keep what is written */
 #define BOARD_FIFO 0x520u /* reads give 1, 2, 3 … by bytes; a write sets the next one */
 #define BOARD_PIN  0x528u /* write: pin | level << 8 (source 1) */

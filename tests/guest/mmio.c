@@ -281,6 +281,29 @@ static void test_edges(void)
 	check_same(mmio_read(end), (uint32_t)value);
 }
 
+/* Every way in which a border can cut 2, 4 or 8 bytes. */
+static void test_odd_edges(void)
+{
+	struct random r = {.state = info->seed};
+
+	map_two(DEVICE_1, DEVICE_2);
+	for (unsigned before = 1; before < 8; before++) {
+		uint64_t at = LINEAR + 4096 - before, value = random_next(&r);
+
+		*(volatile uint64_t *)at = value;
+		check_same(*(volatile uint64_t *)at, value);
+		for (unsigned i = 0; i < 8; i++)
+			check_same(*(volatile uint8_t *)(at + i), value >> (8 * i) & 0xff);
+		if (before < 4) {
+			*(volatile uint32_t *)at = (uint32_t)~value;
+			check_same(*(volatile uint32_t *)at, (uint32_t)~value);
+			check_same(*(volatile uint32_t *)(at + 4), value >> 32);
+		}
+	}
+	*(volatile uint16_t *)(LINEAR + 4095) = 0xbeef;
+	check_same(*(volatile uint16_t *)(LINEAR + 4095), 0xbeef);
+}
+
 /* The second half faults: the device has seen nothing of the first. */
 static void test_half_missing(void)
 {
@@ -402,6 +425,8 @@ void guest_main(void)
 	test_jumps();
 	test("across two pages");
 	test_edges();
+	test("cut anywhere by the page border");
+	test_odd_edges();
 	test("the second page faults, the first sees nothing");
 	test_half_missing();
 	test("16-byte SSE moves");

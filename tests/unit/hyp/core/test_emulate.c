@@ -334,6 +334,38 @@ static void instruction_across_pages(void **state)
 	assert_int_equal(vcpu.regs.rip, CODE + 0xffe);
 }
 
+/* A page border that leaves 3 and 5 bytes: each access to root has a size of the ABI's. */
+static void odd_pieces(void **state)
+{
+	static const struct {
+		uint32_t at, size;
+		uint64_t data;
+	} wanted[] = {
+	        {0x5ffd, 2, 0x7788}, {0x5fff, 1, 0x66}, {0x6000, 4, 0x22334455}, {0x6004, 1, 0x11}};
+
+	(void)state;
+	G(RBX) = LINEAR_DEVICE + 0x5ffd;
+	G(RAX) = 0x1122334455667788;
+	CODE_BYTES("\x48\x89\x03"); /* mov [rbx], rax */
+	exit_mmio(DEVICE + 0x5ffd);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(vcpu_vm.access.address, DEVICE + wanted[i].at);
+		assert_int_equal(vcpu_vm.access.size, wanted[i].size);
+		assert_int_equal(vcpu_vm.access.data, wanted[i].data);
+		answer(~0ull);
+	}
+	assert_int_equal(vcpu.regs.rip, CODE + 3);
+	CODE_BYTES("\x48\x8b\x03"); /* mov rax, [rbx] */
+	vcpu.regs.rip = CODE;
+	exit_mmio(DEVICE + 0x5ffd);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(vcpu_vm.access.size, wanted[i].size);
+		answer(0xeeeeeeee00000000ull | wanted[i].data);
+	}
+	assert_int_equal(G(RAX), 0x1122334455667788);
+	assert_int_equal(vcpu.counters.root_exits, 8);
+}
+
 static void root_answers_a_read(void **state)
 {
 	(void)state;
@@ -652,6 +684,7 @@ int main(void)
 	        T(load_and_store),
 	        T(compare_sets_flags),
 	        T(instruction_across_pages),
+	        T(odd_pieces),
 	        T(root_answers_a_read),
 	        T(read_modify_write_asks_twice),
 	        T(doorbell_does_not_stop),
