@@ -92,12 +92,25 @@ bool vm_is_still(struct vm *vm)
 	return still && __atomic_load_n(&vm->inside, __ATOMIC_SEQ_CST) == 0;
 }
 
+/* A pause of root's may be first, and the VM has to be reset all the same before it runs again. */
+static bool begin_stop(struct vm *vm, uint32_t state)
+{
+	uint32_t old = __atomic_load_n(&vm->state, __ATOMIC_ACQUIRE);
+
+	do {
+		if (old != KEEL_VM_STATE_RUNNING && old != KEEL_VM_STATE_PAUSED)
+			return false; /* another vCPU was first */
+	} while (!__atomic_compare_exchange_n(
+	        &vm->state, &old, state, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
+	return true;
+}
+
 void vm_stop(struct vm *vm, uint32_t state, uint32_t event, uint32_t cause)
 {
-	if (__atomic_exchange_n(&vm->run, 0u, __ATOMIC_SEQ_CST) == 0)
-		return; /* another vCPU was first */
+	if (!begin_stop(vm, state))
+		return;
+	__atomic_store_n(&vm->run, 0u, __ATOMIC_SEQ_CST);
 	sched_vm_stop(vm);
-	__atomic_store_n(&vm->state, state, __ATOMIC_RELEASE);
 	vm->shared->reset_cause = cause;
 	for (uint32_t i = 0; i < vm->partition.vcpu_count; i++)
 		sched_wake(vm_vcpu(vm, i));
