@@ -86,50 +86,53 @@ static int tell_no_socket(const char *path, int rc)
 	        strerror(-rc));
 }
 
-static cJSON *ask(int fd, cJSON *request)
-{
-	char *line;
-	cJSON *answer;
-
-	if (!send_line(fd, request)) {
-		close(fd);
-		return NULL;
-	}
-	line = read_line(fd);
-	answer = line == NULL ? NULL : cJSON_Parse(line);
-	free(line);
-	return answer;
-}
-
-cJSON *client_ask(const char *path, cJSON *request, int *code, bool quiet)
+int client_send(const char *path, cJSON *request, int *code, bool quiet)
 {
 	int fd = open_socket(path);
-	const char *error;
-	cJSON *answer;
 
 	*code = EXIT_NO_HYP;
 	if (fd < 0) {
 		cJSON_Delete(request);
 		if (!quiet)
 			*code = tell_no_socket(path, fd);
-		return NULL;
+		return -1;
 	}
 	if (quiet) {
 		const struct timeval limit = {.tv_sec = 2};
 
 		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	}
-	answer = ask(fd, request);
-	error = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(answer, "error"));
-	if (answer != NULL && error == NULL) {
-		*code = EXIT_OK;
+	if (send_line(fd, request))
+		return fd;
+	close(fd);
+	*code = EXIT_REFUSED;
+	if (!quiet)
+		complain(0, "keeld hung up");
+	return -1;
+}
+
+cJSON *client_receive(int socket, int *code, bool quiet)
+{
+	char *line = read_line(socket);
+	cJSON *answer = line == NULL ? NULL : cJSON_Parse(line);
+	const char *error = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(answer, "error"));
+
+	free(line);
+	*code = EXIT_OK;
+	if (answer != NULL && error == NULL)
 		return answer;
-	}
 	*code = EXIT_REFUSED;
 	if (!quiet)
 		complain(0, "%s", error != NULL ? error : "keeld ended before it answered");
 	cJSON_Delete(answer);
 	return NULL;
+}
+
+cJSON *client_ask(const char *path, cJSON *request, int *code, bool quiet)
+{
+	int fd = client_send(path, request, code, quiet);
+
+	return fd < 0 ? NULL : client_receive(fd, code, quiet);
 }
 
 cJSON *client_ask_keeld(const char *cmd, const char *name, int *code)

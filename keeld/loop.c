@@ -76,23 +76,33 @@ static int timeout_ms(const struct loop *loop, int limit_ms)
 	return wait_ms > 3600000 ? 3600000 : (int)wait_ms;
 }
 
+static bool fire_due(struct loop *loop)
+{
+	struct loop_timer *timer = loop->timers;
+
+	if (timer == NULL || timer->due_ns > loop_now_ns())
+		return false;
+	loop_timer_clear(loop, timer);
+	timer->fire(timer);
+	return true;
+}
+
 void loop_step(struct loop *loop, int limit_ms)
 {
 	struct epoll_event event;
-	int count = epoll_wait(loop->epoll, &event, 1, timeout_ms(loop, limit_ms));
+	bool timers_turn = loop->timers_turn;
+	struct loop_source *source;
 
-	if (count == 1) {
-		struct loop_source *source = event.data.ptr;
-
-		source->ready(source, event.events);
+	loop->timers_turn = false;
+	if (timers_turn && fire_due(loop))
+		return;
+	if (epoll_wait(loop->epoll, &event, 1, timeout_ms(loop, limit_ms)) != 1) {
+		fire_due(loop);
 		return;
 	}
-	if (loop->timers != NULL && loop->timers->due_ns <= loop_now_ns()) {
-		struct loop_timer *timer = loop->timers;
-
-		loop_timer_clear(loop, timer);
-		timer->fire(timer);
-	}
+	loop->timers_turn = true;
+	source = event.data.ptr;
+	source->ready(source, event.events);
 }
 
 void loop_run(struct loop *loop)

@@ -24,6 +24,7 @@ struct loop_timer {
 struct loop {
 	int epoll;
 	struct loop_timer *timers;
+	bool timers_turn;
 	bool over;
 };
 
@@ -34,7 +35,8 @@ void loop_remove(struct loop *loop, struct loop_source *source); /* does not clo
 /* Again: moves it. The timer is unset when it fires. */
 void loop_timer_set(struct loop *loop, struct loop_timer *timer, uint64_t delay_ns);
 void loop_timer_clear(struct loop *loop, struct loop_timer *timer);
-/* Waits for one event or timer, at most limit_ms (-1: no limit), and handles it. */
+/* Waits for an event or a timer, at most limit_ms (-1: no limit), and handles that one. They take
+ * turns, so that a source that is always ready keeps no timer from firing. */
 void loop_step(struct loop *loop, int limit_ms);
 /* Until loop->over. */
 void loop_run(struct loop *loop);

@@ -128,6 +128,18 @@ static void do_kill(struct request *request)
 		give_up(request, &error);
 }
 
+static void do_upgrade(struct request *request)
+{
+	static struct vmfile_error error;
+	struct vm *vm = get_vm(request);
+
+	if (vm == NULL)
+		return;
+	wait_for(request, vm, VM_WISH_START);
+	if (!vm_upgrade(vm, &error))
+		give_up(request, &error);
+}
+
 /* Memory that others have now may be free later; more than there is at all never. */
 static bool check_ever_fits(
         struct keeld *keeld, const struct vmfile *vm, struct vmfile_error *error)
@@ -327,6 +339,7 @@ static const struct {
         {"start", do_start},
         {"stop", do_stop},
         {"kill", do_kill},
+        {"upgrade", do_upgrade},
         {"list", do_list},
         {"show", do_show},
 };

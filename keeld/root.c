@@ -72,6 +72,7 @@ void root_begin(struct keeld *keeld, uint32_t beat_ms)
 {
 	root.keeld = keeld;
 	root.beat_ms = beat_ms;
+	root.ready = false;
 	root.begun_ns = now_ns();
 	root.timer.fire = fire;
 	loop_timer_set(&keeld->loop, &root.timer, 1);

@@ -12,6 +12,7 @@
  *   {"cmd":"start","name":N}                   when it is served
  *   {"cmd":"stop","name":N,"timeout_s":S}      when its guest is off
  *   {"cmd":"kill","name":N}                    when it is gone
+ *   {"cmd":"upgrade","name":N}                 when another device process serves it
  *   {"cmd":"list"}                             vms: [{name, state, …}]
  *   {"cmd":"show","name":N}                    vm: {…}, definition: {…}
  *

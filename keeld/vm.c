@@ -256,6 +256,8 @@ static void on_server_end(struct vm *vm, int status)
 	case KEELVM_DEAD: on_dead(vm); return;
 	case KEELVM_DETACHED:
 		log_line("%s: the device process was told to go; starting another", vm->name);
+		/* On purpose: no failure that the next pause has to be longer for. */
+		vm->failures = 0;
 		break;
 	case KEELVM_ERROR:
 		vm_read_failure(vm, why, sizeof(why));
@@ -533,6 +535,18 @@ bool vm_kill(struct vm *vm, struct vmfile_error *error)
 		vm->error[0] = '\0';
 		end_begin(vm);
 	}
+	return true;
+}
+
+bool vm_upgrade(struct vm *vm, struct vmfile_error *error)
+{
+	if (vm->state != VM_RUNNING)
+		return refuse(error, "%s is %s; only a running VM's device process is replaced",
+		        vm->name, vm_state_name(vm));
+	/* It lets go between two requests of the guest's; one that cannot hear is killed. */
+	if (link_ask(&vm->link, "quit") != 0)
+		process_signal(&vm->process, SIGKILL);
+	log_line("%s: replacing its device process", vm->name);
 	return true;
 }
 

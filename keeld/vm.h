@@ -100,6 +100,9 @@ void vm_free(struct vm *vm);
 bool vm_start(struct vm *vm, struct vmfile_error *error);
 bool vm_stop(struct vm *vm, unsigned timeout_s, struct vmfile_error *error);
 bool vm_kill(struct vm *vm, struct vmfile_error *error);
+/* Another device process in place of this one, from the program as it is now; VM_WISH_START tells
+ * when it serves. */
+bool vm_upgrade(struct vm *vm, struct vmfile_error *error);
 
 /* Takes over a VM that hyp has when the daemon starts. */
 void vm_adopt(struct vm *vm, uint32_t id);

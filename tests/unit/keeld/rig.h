@@ -111,6 +111,8 @@ static void fake_answer(int client, const char *id)
 
 	while ((got = read(client, line, sizeof(line) - 1)) > 0) {
 		line[got] = '\0';
+		if (strstr(line, "quit") != NULL)
+			_exit(3);
 		if (strstr(line, "powerbutton") != NULL) {
 			const char *word = fake_get("button", text, "0");
 
@@ -197,7 +199,25 @@ static struct {
 	unsigned tap_count;
 	unsigned tap_fail_at; /* the n-th tap_add fails; 0: none */
 	unsigned tap_adds;
+	unsigned readies, beats;
+	uint32_t beat_ms;
+	int root_error;
 } rig;
+
+static int fake_root_ready(struct hyp *hyp)
+{
+	(void)hyp;
+	rig.readies++;
+	return rig.root_error;
+}
+
+static int fake_root_beat(struct hyp *hyp, uint32_t timeout_ms)
+{
+	(void)hyp;
+	rig.beats++;
+	rig.beat_ms = timeout_ms;
+	return rig.root_error;
+}
 
 static int fake_info(struct hyp *hyp, struct keel_hc_info *info)
 {
@@ -397,7 +417,15 @@ static int rig_set_up(void **state)
 		return -1;
 	setenv("KEEL_FAKE_DIR", dir, 1);
 	memset(&rig, 0, sizeof(rig));
-	rig.hyp = (struct hyp){fake_info, fake_vm_info, fake_vm_create, fake_vm_destroy, -1};
+	rig.hyp = (struct hyp){
+	        .info = fake_info,
+	        .vm_info = fake_vm_info,
+	        .vm_create = fake_vm_create,
+	        .vm_destroy = fake_vm_destroy,
+	        .root_ready = fake_root_ready,
+	        .root_beat = fake_root_beat,
+	        .fd = -1,
+	};
 	rig.pool_free = 1ull << 30;
 	rig_daemon();
 	rig_kernel();

@@ -311,6 +311,39 @@ static void test_device_process_dies(void **state)
 	assert_nothing_left();
 }
 
+static void test_upgrade(void **state)
+{
+	struct vm *vm;
+
+	(void)state;
+	rig_file("a", "");
+	assert_false(vm_upgrade(vm_get(&keeld, "a"), &error));
+	assert_has(error.text, "a is off; only a running VM's");
+	vm = start("a");
+	for (unsigned i = 0; i < 5; i++) {
+		pid_t before = vm->process.pid;
+
+		done[VM_WISH_START].count = 0;
+		assert_true(vm_upgrade(vm, &error));
+		rig_until(done[VM_WISH_START].count == 1);
+		assert_false(done[VM_WISH_START].failed);
+		assert_int_not_equal(vm->process.pid, before);
+		/* The fifth as soon as the first: it was on purpose. */
+		assert_int_equal(vm->failures, 1);
+	}
+	assert_int_equal(rig.created, 1);
+	/* The new program does not work: who waits is told, and the VM is kept. */
+	rig_write("fake", "serve=1");
+	done[VM_WISH_START].count = 0;
+	assert_true(vm_upgrade(vm, &error));
+	rig_until(done[VM_WISH_START].count > 0);
+	assert_has(done[VM_WISH_START].error, "cannot serve");
+	rig_write("fake", "");
+	rig_until(vm->state == VM_RUNNING);
+	kill_vm(vm);
+	assert_nothing_left();
+}
+
 /* One that cannot be started again is tried for ever, at growing pauses, and the VM is kept. */
 static void test_backoff(void **state)
 {
@@ -636,6 +669,7 @@ int main(int argc, char **argv)
 	        TEST(test_failing_start),
 	        TEST(test_kill_while_starting),
 	        TEST(test_device_process_dies),
+	        TEST(test_upgrade),
 	        TEST(test_backoff),
 	        TEST(test_kill_while_waiting),
 	        TEST(test_dead),
