@@ -33,6 +33,7 @@ struct cpu_vcpu {
 	bool nmi_iret;                   /* (o) its IRET is about to run, at nmi_iret_rip */
 	uint64_t nmi_iret_rip;
 	uint64_t debugctl; /* (o) what the guest believes */
+	bool cr8_trap;     /* (o) the core wants writes of CR8 */
 };
 
 /* What the CPU offers; set by cpu_probe. */

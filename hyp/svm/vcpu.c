@@ -155,7 +155,10 @@ void cpu_trap(struct cpu_vcpu *c, enum cpu_trap trap, bool on)
 		c->vmcb->vintr = (c->vmcb->vintr & ~VMCB_V_INTR_MASKING) |
 		                 (on ? VMCB_V_INTR_MASKING : 0);
 		break;
-	case CPU_TRAP_CR8_WRITE: vmcb_intercept(c->vmcb, VMCB_I_CR_WRITE(8), on); break;
+	case CPU_TRAP_CR8_WRITE:
+		c->cr8_trap = on;
+		vmcb_intercept(c->vmcb, VMCB_I_CR_WRITE(8), on || (c->vmcb->vintr & VMCB_V_IRQ));
+		break;
 	case CPU_TRAP_HALT: vmcb_intercept(c->vmcb, VMCB_I_HLT, on); break;
 	case CPU_TRAP_PAUSE: vmcb_intercept(c->vmcb, VMCB_I_PAUSE, on); break;
 	}
@@ -193,13 +196,17 @@ struct cpu_can cpu_can_take(const struct cpu_vcpu *c, const struct cpu_regs *reg
 	};
 }
 
-/* A virtual interrupt of the highest priority that never arrives: its exit says that the guest can
- * take one (§15.21.4). */
+/*
+ * A virtual interrupt of the highest priority that never arrives: its exit says that the guest can
+ * take one (§15.21.4). While it waits, a VM's writes of CR8 exit too: the emulator raises the
+ * virtual interrupt from there without its lock, and aborts.
+ */
 void cpu_window(struct cpu_vcpu *c, bool on)
 {
 	struct vmcb *vmcb = c->vmcb;
 
 	vmcb_intercept(vmcb, VMCB_I_VINTR, on);
+	vmcb_intercept(vmcb, VMCB_I_CR_WRITE(8), c->cr8_trap || (on && c->role == CPU_ROLE_VM));
 	vmcb->vintr &= ~(VMCB_V_IRQ | (0xfull << VMCB_V_PRIO_SHIFT) | VMCB_V_IGN_TPR);
 	if (on)
 		vmcb->vintr |= VMCB_V_IRQ | (0xfull << VMCB_V_PRIO_SHIFT) | VMCB_V_IGN_TPR;
