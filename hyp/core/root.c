@@ -112,6 +112,9 @@ static void make_vcpu(struct vcpu *v, unsigned index)
 		cpu_trap_msr(v->cpu_state, msrs_read_write[i], true, true);
 	cpu_trap_msr(v->cpu_state, MSR_X2APIC_BASE + APIC_REG_ICR, false, true);
 	cpu_trap_msr(v->cpu_state, MSR_X2APIC_BASE + APIC_REG_SVR, false, true);
+	cpu_trap_msr(v->cpu_state, MSR_TSC, false, true);
+	cpu_trap_msr(v->cpu_state, MSR_TSC_ADJUST, false, true);
+	cpu_trap_msr(v->cpu_state, MSR_XSS, false, true);
 	cpu_trap_port(v->cpu_state, 0x64, 1);
 	cpu_trap_port(v->cpu_state, 0x92, 1);
 	cpu_trap_port(v->cpu_state, 0xcf9, 1);

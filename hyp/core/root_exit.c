@@ -67,7 +67,8 @@ static void exit_halt(struct vcpu *v)
 }
 
 /*
- * Root sees the real CPU, less what hyp keeps (SVM; MWAIT, in which root would hold a CPU that VMs
+ * Root sees the real CPU, less what hyp keeps (SVM and with it SEV; SME, whose bit in a page table
+ * would be an address bit to the nested tables; MWAIT, in which root would hold a CPU that VMs
  * wait for; supervisor state that hyp does not switch) and with two hypervisor ranges: KVM's
  * without any feature, for Linux takes x2APIC without interrupt remapping only from one it knows,
  * and ours.
@@ -83,6 +84,8 @@ static void cpuid_fix(struct vcpu *v, uint32_t leaf, uint32_t subleaf, struct cp
 		break;
 	case 5: *r = (struct cpuid_result){0}; break;
 	case 7:
+		if (subleaf != 0)
+			break;
 		r->ecx &= ~(1u << 4 | 1u << 7);
 		r->edx &= ~(1u << 20);
 		if (cpu_reg_get(v->cpu_state, CPU_CR4) & CR4_PKE)
@@ -95,7 +98,8 @@ static void cpuid_fix(struct vcpu *v, uint32_t leaf, uint32_t subleaf, struct cp
 		}
 		break;
 	case 0x80000001: r->ecx &= ~(1u << 2 | 1u << 29); break;
-	case 0x8000000a: *r = (struct cpuid_result){0}; break;
+	case 0x8000000a:
+	case 0x8000001f: *r = (struct cpuid_result){0}; break;
 	default: break;
 	}
 }
@@ -176,12 +180,28 @@ static bool efer_write(struct vcpu *v, uint64_t value)
 	return true;
 }
 
+/* All clocks of hyp and of the VMs stand on the TSC, so it stays as it is. */
+static bool tsc_write(uint32_t msr)
+{
+	static uint32_t told; /* (a) */
+	uint64_t value;
+
+	if (!msr_read_safe(msr, &value))
+		return false;
+	if (__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED) == 0)
+		log_line("root: its writes of the TSC (MSR %x) have no effect", msr);
+	return true;
+}
+
 static bool msr_write_for(struct vcpu *v, uint32_t msr, uint64_t value)
 {
 	switch (msr) {
 	case MSR_EFER: return efer_write(v, value);
 	case MSR_AMD_VM_CR:
 	case MSR_AMD_VM_HSAVE_PA: return false;
+	case MSR_TSC:
+	case MSR_TSC_ADJUST: return tsc_write(msr);
+	case MSR_XSS: return value == 0; /* hyp does not switch it, VMs would have it too */
 	case MSR_APIC_BASE: return root_apic_base_write(v, value);
 	case MSR_TSC_DEADLINE: root_tsc_deadline_write(v, value); return true;
 	default: break;

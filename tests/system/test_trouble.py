@@ -5,7 +5,7 @@ import os
 import re
 import tarfile
 
-from harness import Hardware, Wrong, boot_server, run_case, finish, within
+from harness import Hardware, Wrong, boot_server, finish, has, run_case, within
 from lab.paths import BUILD
 
 FILES = {"keel_trouble.ko": "kmodtest/fake/keel_trouble.ko", "keel-guest": "guest/keel-guest",
@@ -58,4 +58,18 @@ def test_refused_state():
             raise Wrong(f"hyp's log: {panics}")
 
 
-finish([run_case(test_hang), run_case(test_refused_state)])
+def test_odd_msrs():
+    """Writes of MSRs that hyp depends on: a #GP or no effect, for root alone."""
+    with make_machine("trouble-msrs") as machine:
+        begin(machine, 4)
+        machine.run("insmod /tmp/keel_trouble.ko odd_msrs=1")
+        said = machine.check("dmesg | grep keel_trouble")
+        has(said, "odd MSRs written", "what the module said")
+        if "wrong" in said:
+            raise Wrong(said)
+        machine.check("for i in $(seq 600); do pidof keel-guest >/dev/null || exit 0; sleep 0.1; done; exit 1", 120)
+        has(machine.check("cat /tmp/tick.log"), "longest gap", "the VM's ticks")
+        machine.power_off()
+
+
+finish([run_case(test_odd_msrs), run_case(test_hang), run_case(test_refused_state)])

@@ -7,6 +7,8 @@
 #include <linux/module.h>
 #include <linux/sched/clock.h>
 #include <linux/smp.h>
+#include <asm/apic.h>
+#include <asm/msr.h>
 
 static unsigned int hang_ms;
 module_param(hang_ms, uint, 0);
@@ -15,6 +17,10 @@ MODULE_PARM_DESC(hang_ms, "every CPU spins so long with interrupts off, IPIs wai
 static bool refused_state;
 module_param(refused_state, bool, 0);
 MODULE_PARM_DESC(refused_state, "sets a bit of CR4 that no CPU has");
+
+static bool odd_msrs;
+module_param(odd_msrs, bool, 0);
+MODULE_PARM_DESC(odd_msrs, "writes MSRs that hyp's own run depends on");
 
 static atomic_t hanging;
 
@@ -44,8 +50,41 @@ static void hang(void *unused)
 	}
 }
 
+static void expect(bool refused, u32 msr, u64 value)
+{
+	int error = wrmsrl_safe(msr, value);
+
+	if (!error == refused)
+		pr_err("wrong: MSR %#x took %#llx: %d\n", msr, value, error);
+}
+
+static void write_odd_msrs(void)
+{
+	u64 before = rdtsc(), base, efer;
+
+	rdmsrl(MSR_IA32_APICBASE, base);
+	rdmsrl(MSR_EFER, efer);
+	expect(false, MSR_IA32_TSC, 0);
+	if (rdtsc() < before)
+		pr_err("wrong: the TSC went back\n");
+	if (base & X2APIC_ENABLE) {
+		/* Reserved bits: a CPU refuses them, the emulator does not. */
+		wrmsrl_safe(APIC_BASE_MSR + (APIC_ICR >> 4), 0xfff33000 | APIC_DEST_SELF | 0xf6);
+		wrmsrl_safe(APIC_BASE_MSR + (APIC_SPIV >> 4), 0xffffffff);
+		expect(true, MSR_IA32_APICBASE, base & ~(u64)X2APIC_ENABLE);
+	}
+	expect(true, MSR_IA32_APICBASE, base ^ 0x1000);
+	expect(true, MSR_EFER, efer | 1ull << 40);
+	expect(true, MSR_EFER, efer | EFER_SVME);
+	expect(true, MSR_VM_HSAVE_PA, 0x1000);
+	expect(true, MSR_IA32_XSS, ~0ull);
+	pr_info("odd MSRs written\n");
+}
+
 static int __init trouble_init(void)
 {
+	if (odd_msrs)
+		write_odd_msrs();
 	if (hang_ms)
 		on_each_cpu(hang, NULL, 1);
 	if (refused_state)
