@@ -162,8 +162,9 @@ static void take_interrupts(struct vcpu *v)
 	} else if (can.intr) {
 		send_put_off(percpu());
 	}
-	cpu_window(v->cpu_state, vector >= 0 || any_put_off(percpu()) ||
-	                                 __atomic_load_n(&v->root->nmi_pending, __ATOMIC_RELAXED));
+	cpu_window(v->cpu_state,
+	        vector >= 0 || any_put_off(percpu()) ||
+	                (!can.in_nmi && __atomic_load_n(&v->root->nmi_pending, __ATOMIC_RELAXED)));
 }
 
 /* One entry. False: something came up for this vCPU at the last moment; nothing ran. */

@@ -118,7 +118,7 @@ static void take_interrupt(struct vcpu *v, enum platform_event event, bool injec
 	bool nmi = event == PLATFORM_EVENT_NMI;
 
 	if (injected || !(nmi ? can.nmi : can.intr)) {
-		want_window(v, true);
+		want_window(v, !nmi || !can.in_nmi);
 		return;
 	}
 	x->run_state = KEEL_RUN_READY;
@@ -133,7 +133,8 @@ static void take_interrupt(struct vcpu *v, enum platform_event event, bool injec
 	}
 	/* One at a time: if more waits, an exit as soon as the guest can take it. */
 	event = platform_next_event(x->vm->platform, v->index, &(uint8_t){0});
-	want_window(v, event == PLATFORM_EVENT_NMI || event == PLATFORM_EVENT_INTR);
+	want_window(v, event == PLATFORM_EVENT_INTR ||
+	                       (event == PLATFORM_EVENT_NMI && !nmi && !can.in_nmi));
 }
 
 /* False: v has left this CPU. */

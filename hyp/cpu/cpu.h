@@ -105,6 +105,9 @@ struct cpu_can {
 	bool intr; /* IF set, no shadow, nothing injected yet */
 	bool nmi;  /* no NMI in service (until IRET), no shadow, nothing injected yet */
 	bool injecting;
+	/* The IRET that ends an NMI's handler has not come. It exits by itself (KIND_WINDOW): an
+	 * NMI waits for that, and not by cpu_window, whose exit would come at every entry. */
+	bool in_nmi;
 	bool shadow; /* the instruction after STI or MOV SS has not run yet */
 };
 struct cpu_can cpu_can_take(const struct cpu_vcpu *c, const struct cpu_regs *regs);

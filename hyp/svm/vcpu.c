@@ -192,6 +192,7 @@ struct cpu_can cpu_can_take(const struct cpu_vcpu *c, const struct cpu_regs *reg
 	        .intr = (regs->rflags & RFLAGS_IF) && !shadow && !injecting,
 	        .nmi = !c->nmi_in_service && !shadow && !injecting,
 	        .injecting = injecting,
+	        .in_nmi = c->nmi_in_service && !c->nmi_iret,
 	        .shadow = shadow,
 	};
 }

@@ -183,6 +183,19 @@ static void test_an_nmi_within_an_nmi_counts_for_a_while_only(void **state)
 	assert_false(root_has_interrupt());
 }
 
+/* With IF 1 within the NMI's handler the window would open at every entry: root stood still. */
+static void test_an_nmi_within_an_nmi_waits_for_its_iret(void **state)
+{
+	(void)state;
+	can = (struct cpu_can){.intr = true, .nmi = false, .in_nmi = true};
+	root.nmi_pending = 1;
+	take_interrupts(&vcpu);
+	assert_false(window);
+	can.in_nmi = false; /* its IRET is about to run */
+	take_interrupts(&vcpu);
+	assert_true(window);
+}
+
 static void test_a_halted_root_wants_only_what_wakes_it(void **state)
 {
 	(void)state;
@@ -234,6 +247,7 @@ int main(void)
 	        cmocka_unit_test_setup(
 	                test_what_root_does_not_let_in_counts_for_a_while_only, setup),
 	        cmocka_unit_test_setup(test_an_nmi_within_an_nmi_counts_for_a_while_only, setup),
+	        cmocka_unit_test_setup(test_an_nmi_within_an_nmi_waits_for_its_iret, setup),
 	        cmocka_unit_test_setup(test_a_halted_root_wants_only_what_wakes_it, setup),
 	        cmocka_unit_test_setup(test_put_off_is_sent_again_when_root_opens, setup),
 	        cmocka_unit_test_setup(test_pending_goes_before_put_off, setup),

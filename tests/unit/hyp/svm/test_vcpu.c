@@ -106,8 +106,10 @@ static void test_nmi_lasts_until_its_iret_has_run(void **state)
 	cpu_inject(c, CPU_INJECT_NMI, 2, false, 0);
 	run_to(c, SVM_EXIT_CPUID, 0x1000);
 	assert_false(cpu_can_take(c, &regs).nmi);
+	assert_true(cpu_can_take(c, &regs).in_nmi);
 	run_to(c, SVM_EXIT_IRET, 0x1010);
 	assert_false(cpu_can_take(c, &regs).nmi);
+	assert_false(cpu_can_take(c, &regs).in_nmi);
 	assert_false(intercepts(c, VMCB_I_IRET)); /* so that it runs */
 	run_to(c, SVM_EXIT_INTR, 0x1010);
 	assert_false(cpu_can_take(c, &regs).nmi); /* it has not run yet */
