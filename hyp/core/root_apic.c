@@ -378,7 +378,10 @@ void root_tsc_deadline_write(struct vcpu *v, uint64_t value)
 {
 	if (!deadline_mode(v->root))
 		return;
-	root_timer_check();
+	/* Where the hardware has root's vector it has sent it, or drops it now as it should; a
+	 * check would send one more for each of root's ticks. */
+	if (v->root->armed_vector == HYP_TIMER_VECTOR)
+		root_timer_check();
 	v->root->deadline_tsc = value == 0 ? NEVER : value;
 	v->root->armed = false;
 	timer_program(v->root);

@@ -10,7 +10,8 @@
 
 /* hyp finds the one by the stack pointer, reads the other by a privileged instruction. */
 static struct percpu this_cpu;
-static uint64_t apic_base;
+static uint64_t apic_base, clock_now;
+#define tsc_now()     clock_now
 #define percpu()      (&this_cpu)
 #define msr_read(msr) apic_base
 #include "hyp/core/root_apic.c"
@@ -90,6 +91,7 @@ static int setup(void **state)
 	arrives = 0;
 	kick_arrives = false;
 	sent = 0;
+	clock_now = 1000000000;
 	apic_base = APIC_BASE_DEFAULT | MODE_X2APIC;
 	root_vcpu.root = &root;
 	this_cpu.root = &root_vcpu;
@@ -182,6 +184,36 @@ static void test_apic_modes_follow_each_other_as_on_the_cpu(void **state)
 	assert_true(set_mode(MODE_X2APIC));
 }
 
+static void set_deadline(uint64_t tsc)
+{
+	root_tsc_deadline_write(&root_vcpu, tsc);
+}
+
+/* The hardware was armed with root's vector: the tick has come, and the next deadline is root's
+ * answer to it. */
+static void test_a_tick_from_the_hardware_is_not_sent_again(void **state)
+{
+	(void)state;
+	root_apic_write(&root_vcpu, APIC_REG_LVT_TIMER, APIC_LVT_TIMER_TSC_DEADLINE | 0xec);
+	set_deadline(clock_now + 1000);
+	clock_now += 2000;
+	set_deadline(clock_now + 1000);
+	assert_int_equal(sent, 0);
+	assert_int_equal(root_tsc_deadline_read(&root_vcpu), clock_now + 1000);
+}
+
+/* While hyp has the hardware's timer it sends root's tick itself. */
+static void test_a_tick_behind_hyps_timer_is_sent(void **state)
+{
+	(void)state;
+	root_apic_write(&root_vcpu, APIC_REG_LVT_TIMER, APIC_LVT_TIMER_TSC_DEADLINE | 0xec);
+	timer_set_hyp_deadline(clock_now + 500);
+	set_deadline(clock_now + 1000);
+	clock_now += 2000;
+	set_deadline(clock_now + 1000);
+	assert_int_equal(sent, APIC_ICR_SELF | 0xec);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -191,6 +223,8 @@ int main(void)
 	        cmocka_unit_test_setup(test_a_kick_that_comes_to_light_is_looked_at_first, setup),
 	        cmocka_unit_test_setup(test_x2apic_values_are_not_written_by_hyp, setup),
 	        cmocka_unit_test_setup(test_xapic_messages_are_sent_by_hyp, setup),
+	        cmocka_unit_test_setup(test_a_tick_from_the_hardware_is_not_sent_again, setup),
+	        cmocka_unit_test_setup(test_a_tick_behind_hyps_timer_is_sent, setup),
 	        cmocka_unit_test_setup(test_apic_modes_follow_each_other_as_on_the_cpu, setup),
 	};
 
