@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* keel-blk as a function, so that tests can run it in a process of theirs. */
+#pragma once
+
+/* Serves until a signal ends it. The exit code. */
+int daemon_main(int argc, char **argv);
