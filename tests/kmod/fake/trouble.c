@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// SPDX-License-Identifier: BSD-2-Clause
 /* A root that goes wrong on purpose, as soon as this module is loaded. Loading always fails. */
 #define pr_fmt(fmt) "keel_trouble: " fmt
 
@@ -28,9 +28,7 @@ static void poke_others(void)
 {
 	unsigned int cpu;
 
-	for_each_online_cpu(cpu)
-		if (cpu != smp_processor_id())
-			smp_ops.smp_send_reschedule(cpu);
+	for_each_online_cpu(cpu) if (cpu != smp_processor_id()) smp_ops.smp_send_reschedule(cpu);
 }
 
 /* All are in here before any is poked: so each has a vector of the highest class that it does not
