@@ -8,7 +8,7 @@
 
 uint32_t svm_features;
 uint32_t svm_asids;
-bool svm_has_1g, svm_has_xsave, svm_has_tsc_aux;
+bool svm_has_1g, svm_has_xsave, svm_has_tsc_aux, svm_has_ibpb;
 uint64_t svm_xcr0_all;
 uint32_t svm_xsave_bytes;
 
@@ -18,6 +18,7 @@ static uint8_t host_save[CPU_MAX][PAGE_BYTES] __attribute__((aligned(4096)));
 #define CPUID_80000001_ECX_SVM    (1u << 2)
 #define CPUID_80000001_EDX_1G     (1u << 26)
 #define CPUID_80000001_EDX_RDTSCP (1u << 27)
+#define CPUID_80000008_EBX_IBPB   (1u << 12)
 
 static void probe_xsave(void)
 {
@@ -48,6 +49,7 @@ const char *cpu_probe(void)
 		return "this CPU's SVM has fewer than three ASIDs (CPUID 8000000Ah EBX)";
 	svm_has_1g = cpuid(0x80000001, 0).edx & CPUID_80000001_EDX_1G;
 	svm_has_tsc_aux = cpuid(0x80000001, 0).edx & CPUID_80000001_EDX_RDTSCP;
+	svm_has_ibpb = cpuid(0x80000008, 0).ebx & CPUID_80000008_EBX_IBPB;
 	probe_xsave();
 	return NULL;
 }

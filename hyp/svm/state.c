@@ -86,6 +86,23 @@ void svm_sync_to_hardware(struct cpu_vcpu *c)
 		vmload(c);
 }
 
+/*
+ * What one VM taught the branch predictors of this CPU must not steer another one (PRED_CMD.IBPB,
+ * APM 24593 "Speculation Control MSRs"). Root in between changes nothing: it is trusted, and guards
+ * its own kernel.
+ */
+static void predictors_flush(const struct cpu_vcpu *to)
+{
+	static uint64_t last[CPU_MAX]; /* (o) serial of the VM's vCPU that ran here last */
+	uint64_t *mine = &last[percpu()->index];
+
+	if (to->role != CPU_ROLE_VM || *mine == to->serial)
+		return;
+	*mine = to->serial;
+	if (svm_has_ibpb)
+		msr_write(MSR_PRED_CMD, 1);
+}
+
 void cpu_switch(struct cpu_vcpu *from, struct cpu_vcpu *to)
 {
 	if (from == to)
@@ -99,6 +116,7 @@ void cpu_switch(struct cpu_vcpu *from, struct cpu_vcpu *to)
 		from->loaded = false;
 	}
 	if (to != NULL) {
+		predictors_flush(to);
 		vmload(to);
 		fpu_load(to);
 		debug_load(to);

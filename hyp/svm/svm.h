@@ -32,6 +32,7 @@ struct cpu_vcpu {
 	bool nmi_in_service;             /* (o) an NMI was injected and its IRET has not finished */
 	bool nmi_iret;                   /* (o) its IRET is about to run, at nmi_iret_rip */
 	uint64_t nmi_iret_rip;
+	uint64_t serial;   /* (c) no other vCPU ever has it */
 	uint64_t debugctl; /* (o) what the guest believes */
 	bool cr8_trap;     /* (o) the core wants writes of CR8 */
 };
@@ -39,7 +40,7 @@ struct cpu_vcpu {
 /* What the CPU offers; set by cpu_probe. */
 extern uint32_t svm_features; /* CPUID 8000000Ah EDX */
 extern uint32_t svm_asids;
-extern bool svm_has_1g, svm_has_xsave, svm_has_tsc_aux;
+extern bool svm_has_1g, svm_has_xsave, svm_has_tsc_aux, svm_has_ibpb;
 extern uint64_t svm_xcr0_all; /* every state component of this CPU's XCR0 */
 extern uint32_t svm_xsave_bytes;
 

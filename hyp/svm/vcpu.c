@@ -114,6 +114,8 @@ static void vmcb_init(struct cpu_vcpu *c)
 	vmcb->asid = 1;
 }
 
+static uint64_t serials; /* (a) */
+
 struct cpu_vcpu *cpu_vcpu_create(
         struct arena *arena, enum cpu_role role, const struct cpu_nested *nested)
 {
@@ -122,6 +124,7 @@ struct cpu_vcpu *cpu_vcpu_create(
 
 	if (c == NULL)
 		return NULL;
+	c->serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
 	c->role = role;
 	c->nested = nested;
 	c->vmcb = arena_pages(arena, 1);
