@@ -431,14 +431,29 @@ void sched_resume(struct vcpu *v, bool parked)
 	make_ready(q, v);
 }
 
+/* A pinned VM's vCPUs have no CPU in common (there are no more of them than CPUs). Needs: v's
+ * elders were added. */
+static bool may_have(const struct vcpu *v, uint32_t cpu)
+{
+	for (uint32_t i = 0; is_pinned(v) && i < v->index; i++)
+		if (vm_vcpu(v->vm->vm, i)->cpu == cpu)
+			return false;
+	return true;
+}
+
+static uint32_t assigned_to(uint32_t cpu)
+{
+	return __atomic_load_n(&queues[cpu].assigned, __ATOMIC_RELAXED);
+}
+
 void sched_add(struct vcpu *v)
 {
-	uint32_t best = 0;
+	uint32_t best = UINT32_MAX;
 
-	for (uint32_t i = 1; i < cpu_count; i++)
-		if (__atomic_load_n(&queues[i].assigned, __ATOMIC_RELAXED) <
-		        __atomic_load_n(&queues[best].assigned, __ATOMIC_RELAXED))
+	for (uint32_t i = 0; i < cpu_count; i++)
+		if (may_have(v, i) && (best == UINT32_MAX || assigned_to(i) < assigned_to(best)))
 			best = i;
+	hyp_assert(best != UINT32_MAX);
 	v->state = VCPU_PAUSED;
 	v->cpu = best;
 	__atomic_add_fetch(&queues[best].assigned, 1, __ATOMIC_RELAXED);
