@@ -169,7 +169,7 @@ static void access(struct vcpu *v, const struct insn_piece *p, bool write, uint6
 	else if (root_pci_ecam(p->gpa, p->size, write, value))
 		return;
 	else if (cpu_nested_lookup(&root_partition.nested, GPA(p->gpa), &hpa, &flags) &&
-	         (flags & (write ? CPU_NESTED_WRITE : CPU_NESTED_READ)))
+	         (flags & (write ? CPU_NESTED_WRITE : CPU_NESTED_READ)) && memory_is_reachable(hpa))
 		real_access(hpa.value, p->size, write, value);
 	else
 		refused(v, p->gpa, p->size, write, value);

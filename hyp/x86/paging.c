@@ -15,6 +15,7 @@
 
 static uint64_t *top;
 static bool has_1g;
+static uint64_t direct_end;
 static uint64_t *identity; /* the four tables for the trampoline's page, contiguous */
 
 unsigned memory_phys_bits(void)
@@ -22,6 +23,11 @@ unsigned memory_phys_bits(void)
 	unsigned bits = cpuid(CPUID_80000008, 0).eax & 0xff;
 
 	return bits > 48 ? 48 : bits;
+}
+
+bool memory_is_reachable(hpa_t hpa)
+{
+	return hpa.value < direct_end;
 }
 
 hpa_t paging_root(void)
@@ -149,6 +155,7 @@ static void map_direct(const struct boot_info *info, uint64_t ro_start, uint64_t
 {
 	uint64_t limit = direct_limit(info);
 
+	direct_end = limit;
 	for (uint64_t at = 0, end; at < limit; at = end) {
 		unsigned flags;
 

@@ -27,6 +27,8 @@ static inline void *hpa_to_virt(hpa_t hpa)
 	return (void *)(DIRECT_MAP_BASE + hpa.value);
 }
 hpa_t virt_to_hpa(const void *p); /* direct map or hyp's image */
+/* hpa lies in the direct map: always for RAM, not always for devices high up. */
+bool memory_is_reachable(hpa_t hpa);
 /* The range that hyp keeps for itself (image, stacks, heap); everything in it is hidden from root.
  */
 void memory_hyp_range(hpa_t *start, uint64_t *size_bytes);
