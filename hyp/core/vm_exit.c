@@ -25,6 +25,7 @@
 #define CR3_PCID     0xfffull
 #define CR4_PAE      (1ull << 5)
 #define CR4_PCIDE    (1ull << 17)
+#define CR4_OSXSAVE  (1ull << 18)
 #define EFER_LME     (1ull << 8)
 #define EFER_LMA     (1ull << 10)
 
@@ -334,6 +335,10 @@ static void exit_xsetbv(struct vcpu *v)
 	struct cpu_mode mode;
 
 	cpu_mode_get(v->cpu_state, &mode);
+	if (!(mode.cr4 & CR4_OSXSAVE)) {
+		vcpu_raise_ud(v);
+		return;
+	}
 	if (mode.cpl != 0 || (uint32_t)v->regs.gpr[KEEL_RCX] != 0 || !(value & 1) ||
 	        (value & ~offered) || ((value & 4) && !(value & 2)) ||
 	        (avx512 && (value & 0xe6) != 0xe6)) {
