@@ -61,9 +61,6 @@ struct entry {
 	int64_t (*decode)(
 	        const struct call *c); /* checks, changes nothing; NULL: nothing to check */
 	int64_t (*commit)(struct call *c);
-	/* One at a time for each VM: it starts or stops the vCPUs, or relies on one that stands
-	 * still. Two at once would let a vCPU run whose registers are being written. */
-	bool alone;
 };
 
 static int64_t info_commit(struct call *c)
@@ -449,14 +446,14 @@ static const struct entry entries[KEEL_HC_COUNT] = {
         [KEEL_HC_INFO] = {SIZE(info), TARGET_NONE, NULL, info_commit},
         [KEEL_HC_POOL_RANGES] = {SIZE(ranges), TARGET_NONE, NULL, ranges_commit},
         [KEEL_HC_VM_CREATE] = {SIZE(vm_create), TARGET_NONE, create_decode, create_commit},
-        [KEEL_HC_VM_DESTROY] = {SIZE(vm), TARGET_VM, NULL, destroy_commit, true},
+        [KEEL_HC_VM_DESTROY] = {SIZE(vm), TARGET_VM, NULL, destroy_commit},
         [KEEL_HC_VM_INFO] = {SIZE(vm_info), TARGET_FROM, NULL, vm_info_commit},
         [KEEL_HC_VM_MEMORY] = {SIZE(vm_memory), TARGET_VM, memory_decode, memory_commit},
-        [KEEL_HC_VM_RUN] = {SIZE(vm), TARGET_VM, NULL, run_commit, true},
-        [KEEL_HC_VM_PAUSE] = {SIZE(vm), TARGET_VM, NULL, pause_commit, true},
-        [KEEL_HC_VM_RESET] = {SIZE(vm), TARGET_VM, NULL, reset_commit, true},
-        [KEEL_HC_VCPU_GET] = {SIZE(vcpu), TARGET_VM, vcpu_decode, vcpu_get_commit, true},
-        [KEEL_HC_VCPU_SET] = {SIZE(vcpu), TARGET_VM, vcpu_set_decode, vcpu_set_commit, true},
+        [KEEL_HC_VM_RUN] = {SIZE(vm), TARGET_VM, NULL, run_commit},
+        [KEEL_HC_VM_PAUSE] = {SIZE(vm), TARGET_VM, NULL, pause_commit},
+        [KEEL_HC_VM_RESET] = {SIZE(vm), TARGET_VM, NULL, reset_commit},
+        [KEEL_HC_VCPU_GET] = {SIZE(vcpu), TARGET_VM, vcpu_decode, vcpu_get_commit},
+        [KEEL_HC_VCPU_SET] = {SIZE(vcpu), TARGET_VM, vcpu_set_decode, vcpu_set_commit},
         [KEEL_HC_DOORBELL_ADD] = {SIZE(doorbell), TARGET_VM, doorbell_decode, doorbell_add_commit},
         [KEEL_HC_DOORBELL_REMOVE] = {SIZE(doorbell), TARGET_VM, NULL, doorbell_remove_commit},
         [KEEL_HC_IRQ_MSI] = {SIZE(irq), TARGET_VM, NULL, msi_commit},
@@ -472,6 +469,17 @@ static const struct entry entries[KEEL_HC_COUNT] = {
         [KEEL_HC_ROOT_READY] = {SIZE(vm), TARGET_NONE, NULL, root_ready_commit},
         [KEEL_HC_ROOT_BEAT] = {SIZE(root_beat), TARGET_NONE, root_beat_decode, root_beat_commit},
         [KEEL_HC_ROOT_STATUS] = {SIZE(root_status), TARGET_NONE, NULL, root_status_commit},
+};
+
+/* One at a time for each VM: they start or stop its vCPUs, or rely on one that stands still. Two at
+ * once would let a vCPU run whose registers are being written. */
+static const bool is_alone[KEEL_HC_COUNT] = {
+        [KEEL_HC_VM_DESTROY] = true,
+        [KEEL_HC_VM_RUN] = true,
+        [KEEL_HC_VM_PAUSE] = true,
+        [KEEL_HC_VM_RESET] = true,
+        [KEEL_HC_VCPU_GET] = true,
+        [KEEL_HC_VCPU_SET] = true,
 };
 
 static int64_t find_target(struct call *c, enum target target)
@@ -490,7 +498,7 @@ static int64_t commit(struct call *c, const struct entry *e)
 {
 	int64_t result;
 
-	if (!e->alone)
+	if (!is_alone[e - entries])
 		return e->commit(c);
 	if (__atomic_exchange_n(&c->vm->control, 1u, __ATOMIC_ACQUIRE) != 0)
 		return HYPERCALL_AGAIN;
