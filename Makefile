@@ -113,11 +113,11 @@ test: setup
 	@$(PYTHON) tests/run check unit model fuzz guest system
 
 run: setup
-	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@echo "building (only what has changed)"; $(MAKE) --no-print-directory -s -j$$(nproc) all
 	@$(PYTHON) lab/run demo
 
 shell: setup
-	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@echo "building (only what has changed)"; $(MAKE) --no-print-directory -s -j$$(nproc) all
 	@$(PYTHON) lab/run shell --vms
 
 size: hyp
