@@ -4,6 +4,7 @@
 #   make            hyp, the module, the programs          make check     static checks, unit tests
 #   make run        boot it all, start two VMs, show it    make test      everything, also in the lab
 #   make shell      the same, and leave you at root        make size      hyp's size against its budget
+#   make bench-disk   keel-blk against qemu-storage-daemon and fio
 #   make setup      install what is missing (run and test do that first)
 #
 # Nobody edits this file to add a source file, a unit test, a fuzz target or a guest: folders are
@@ -93,13 +94,13 @@ KMODTEST  := $(patsubst tests/kmod/%.c,$(B)/kmodtest/%,$(KMODTEST_C)) \
 # ---- what people type ---------------------------------------------------------------------------
 
 .PHONY: all hyp programs kmod guests unit fuzzers setup check test run shell size clean format \
-	build-clang headers
+	build-clang headers bench-disk
 all: hyp programs kmod guests
 hyp: $(HYP_ELF)
 programs: $(BUILT)
 kmod: $(KMOD) $(KMODTEST)
 guests: $(GUESTS) $(if $(GUEST_RUN),$(B)/guest/keel-guest)
-unit: $(UNIT)
+unit: $(UNIT) $(B)/instructions/blk
 fuzzers: $(FUZZERS)
 
 setup:
@@ -119,6 +120,11 @@ run: setup
 shell: setup
 	@echo "building (only what has changed)"; $(MAKE) --no-print-directory -s -j$$(nproc) all
 	@$(PYTHON) lab/run shell --vms
+
+# What a question about disks costs: nothing else should run meanwhile.
+bench-disk: $(B)/bin/keel-blk $(B)/bin/bench-ring $(B)/instructions/blk
+	@$(PYTHON) bench/instructions.py
+	@$(PYTHON) bench/disk.py $(BENCH_ARGS)
 
 size: hyp
 	@$(PYTHON) tests/checks/size.py --write
@@ -175,6 +181,12 @@ $(B)/bin/$(1): $(patsubst %,$(B)/user/%.o,$(call find,$($(1)_DIRS),*.c)) $(B)/us
 	$(CC) $(USER_LDFLAGS) -o $$@ $$^ $$(if $($(1)_PKGS),$$(shell pkg-config --libs $($(1)_PKGS)))
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program_rule,$(p))))
+
+# What bench/instructions.py runs under callgrind: the engine as it is built for use.
+$(B)/instructions/blk: tests/instructions/blk.c $(filter-out %/blk.c %/blk_queue.c,$(wildcard engine/blk*.c)) \
+		engine/watch.c engine/vring.c engine/memtable.c engine/iov.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(USER_FLAGS) $(TEST_WARN) $(DEP) -o $@ $(filter %.c,$^) -luring
 
 # ---- the Linux module ---------------------------------------------------------------------------
 

@@ -103,6 +103,8 @@ int64_t blk_file_size(const struct blk_file *file)
 	struct stat st;
 	uint64_t size;
 
+	if (file->is_null)
+		return (int64_t)file->size_bytes;
 	if (file->is_device)
 		return ioctl(file->fd, BLKGETSIZE64, &size) ? -errno : (int64_t)size;
 	return fstat(file->fd, &st) ? -errno : (int64_t)st.st_size;
@@ -229,8 +231,42 @@ static int refuse(char *error, size_t error_bytes, const char *path, int rc, boo
 		why = "mounted or claimed by something else on this host";
 	else if (rc == -EMEDIUMTYPE)
 		why = "neither a regular file nor a block device";
+	else if (rc == -ENOEXEC)
+		why = "a qcow2 image, and disks are raw; convert it by: qemu-img convert -O raw "
+		      "THIS OTHER";
 	snprintf(error, error_bytes, "disk %s: %s", path, why);
 	return rc;
+}
+
+/* -ENOEXEC if an image of QEMU's own format is there, whose bytes are not the disk's. */
+static int format_check(const struct blk_file *file)
+{
+	static const uint8_t qcow_magic[] = {'Q', 'F', 'I', 0xfb};
+	void *buffer = NULL;
+	int rc = 0;
+
+	if (posix_memalign(&buffer, 4096, 4096))
+		return -ENOMEM;
+	/* Storage that cannot be read is told of when the guest reads it. */
+	if (pread(file->fd, buffer, 4096, 0) >= (ssize_t)sizeof(qcow_magic) &&
+	        !memcmp(buffer, qcow_magic, sizeof(qcow_magic)))
+		rc = -ENOEXEC;
+	free(buffer);
+	return rc;
+}
+
+static int null_open(struct blk_file *file, const char *size_mib, const struct blk_config *config)
+{
+	unsigned long n = strtoul(size_mib, NULL, 10);
+
+	if (!n || n > UINT32_MAX)
+		return -EINVAL;
+	file->is_null = true;
+	file->size_bytes = (uint64_t)n << 20;
+	file->offset_align = file->memory_align = 1;
+	file->block_bytes = config->block_bytes ? config->block_bytes : VIRTIO_BLK_SECTOR_BYTES;
+	file->physical_bytes = file->block_bytes;
+	return 0;
 }
 
 int blk_file_open(
@@ -242,6 +278,10 @@ int blk_file_open(
 
 	memset(file, 0, sizeof(*file));
 	file->fd = file->paged_fd = -1;
+	if (!strncmp(config->path, BLK_FILE_NULL, strlen(BLK_FILE_NULL))) {
+		rc = null_open(file, config->path + strlen(BLK_FILE_NULL), config);
+		return rc ? refuse(error, error_bytes, config->path, rc, config->read_only) : 0;
+	}
 	/* Before the open, which could block on a FIFO or act on a character device. */
 	if (stat(config->path, &st))
 		return refuse(error, error_bytes, config->path, -errno, config->read_only);
@@ -256,6 +296,8 @@ int blk_file_open(
 	}
 	if (!rc) {
 		rc = sizes_find(file, config);
+		if (!rc)
+			rc = format_check(file);
 		if (rc)
 			file_close(file);
 	}

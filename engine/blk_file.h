@@ -8,11 +8,16 @@
 
 #include "engine/blk.h"
 
+/* A path "null:SIZE" is a disk of that many MiB without storage, for measuring what the rest costs.
+ */
+#define BLK_FILE_NULL "null:"
+
 struct blk_file {
 	int fd;       /* direct, where the storage can */
 	int paged_fd; /* the same through the page cache, for what is not aligned; -1 if fd is that
 	               */
 	bool is_device;
+	bool is_null; /* no storage at all, fd is -1: every request succeeds and keeps nothing */
 	bool direct;
 	uint32_t offset_align; /* of direct I/O, in the file and of lengths */
 	uint32_t memory_align; /* of direct I/O, in memory */

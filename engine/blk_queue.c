@@ -198,6 +198,9 @@ static unsigned take(struct blk_queue *q)
 	if (rc < 0)
 		tell_broken(q);
 	publish(q);
+	/* All answered at once is a completion as any other. */
+	if (count && !q->in_flight && q->blk->config.watch_ns)
+		q->watch_until_ns = q->now_ns + q->blk->config.watch_ns;
 	return count;
 }
 
@@ -259,7 +262,7 @@ static void serve(struct blk_queue *q)
 		if (q->stopping && !q->in_flight)
 			return;
 		taken = take(q);
-		if (!taken && q->watch_until_ns) {
+		if (q->watch_until_ns && (!taken || !q->in_flight)) {
 			if (io_uring_sq_ready(&q->ring))
 				io_uring_submit(&q->ring);
 			if (watch(q))

@@ -24,6 +24,7 @@ struct options {
 	uint64_t range_bytes;
 	uint64_t requests; /* 0: by time */
 	bool poll;
+	bool lockstep; /* the next requests only when all have been answered */
 	bool fill;
 	const char *label;
 	const char *verify_file;
@@ -78,7 +79,7 @@ static void *queue_main(void *arg)
 	while (!ends || load_in_flight(l)) {
 		ends = atomic_load_explicit(&r->ends, memory_order_relaxed) ||
 		       (l->limit && l->submitted >= l->limit);
-		if (!ends)
+		if (!ends && (!r->o->lockstep || !load_in_flight(l)))
 			load_fill(l);
 		if (answers_await(r, l) < 0) {
 			fprintf(stderr, "bench-ring: %s\n", l->error);
@@ -250,6 +251,7 @@ static const char usage_text[] =
         "  --seconds=S --warmup=S            5, after 0.5 that do not count\n"
         "  --requests=N                      so many instead, from the first\n"
         "  --poll                            look for answers all the time, no interrupts\n"
+        "  --lockstep                        the next requests only when all have been answered\n"
         "  --verify --fill                   check data; write all of the range first\n"
         "  --verify-file=PATH                and compare the storage at the end\n"
         "  --range=BYTES                     of the disk that is used\n"
@@ -266,6 +268,7 @@ enum {
 	O_WARMUP,
 	O_REQUESTS,
 	O_POLL,
+	O_LOCKSTEP,
 	O_VERIFY,
 	O_FILL,
 	O_FILE,
@@ -280,8 +283,8 @@ static const struct option table[] = {{"socket", 1, NULL, O_SOCKET}, {"queues", 
         {"depth", 1, NULL, O_DEPTH}, {"bytes", 1, NULL, O_BYTES}, {"read-percent", 1, NULL, O_READ},
         {"sequential", 0, NULL, O_SEQ}, {"seconds", 1, NULL, O_SECONDS},
         {"warmup", 1, NULL, O_WARMUP}, {"requests", 1, NULL, O_REQUESTS}, {"poll", 0, NULL, O_POLL},
-        {"verify", 0, NULL, O_VERIFY}, {"fill", 0, NULL, O_FILL}, {"verify-file", 1, NULL, O_FILE},
-        {"range", 1, NULL, O_RANGE}, {"ring", 1, NULL, O_RING},
+        {"lockstep", 0, NULL, O_LOCKSTEP}, {"verify", 0, NULL, O_VERIFY}, {"fill", 0, NULL, O_FILL},
+        {"verify-file", 1, NULL, O_FILE}, {"range", 1, NULL, O_RANGE}, {"ring", 1, NULL, O_RING},
         {"no-event-idx", 0, NULL, O_NO_EVENT}, {"no-indirect", 0, NULL, O_NO_INDIRECT},
         {"label", 1, NULL, O_LABEL}, {NULL, 0, NULL, 0}};
 
@@ -300,6 +303,7 @@ static bool option_take(struct options *o, int which)
 	case O_WARMUP: o->warmup = atof(optarg); return true;
 	case O_REQUESTS: o->requests = n; return n;
 	case O_POLL: o->poll = true; return true;
+	case O_LOCKSTEP: o->lockstep = true; return true;
 	case O_VERIFY: o->load.verify = true; return true;
 	case O_FILL: o->fill = true; return true;
 	case O_FILE: o->verify_file = optarg; return true;
