@@ -24,7 +24,7 @@ GUEST_PACKAGES = COMMON + ["dbus"]  # for the power button, by systemd-logind
 ROOT_MIB = 2048
 GUEST_MIB = 768
 CHECKED_FILE_MIB = 24
-UNIT = "/usr/lib/systemd/system/keeld.service"
+UNITS = ["keeld.service", "keel-guests.service"]
 # Documentation and translations are most of a small Debian; dpkg leaves them out.
 SLIM = ["path-exclude=/usr/share/man/*", "path-exclude=/usr/share/doc/*",
         "path-exclude=/usr/share/locale/*", "path-include=/usr/share/locale/locale.alias"]
@@ -97,7 +97,7 @@ def add_keel(base, kernel, tell):
     programs = find_programs()
     module = os.path.join(BUILD, "kmod/keel.ko")
     modules = [module] if os.path.exists(module) else []
-    unit = os.path.join(TOP, "keeld/keeld.service")
+    units = [os.path.join(TOP, "keeld", unit) for unit in UNITS]
 
     def build(path):
         with tempfile.TemporaryDirectory(prefix="keel-add-") as folder:
@@ -107,14 +107,17 @@ def add_keel(base, kernel, tell):
                 writer.add(f"/usr/bin/{os.path.basename(program)}", strip(program), 0o755)
             for path_there, data in add_modules(kernel, modules, folder):
                 writer.add(path_there, data, 0o644)
-            with open(unit, "rb") as file:
-                writer.add(UNIT, file.read(), 0o644)
-            writer.add_link("/etc/systemd/system/multi-user.target.wants/keeld.service", UNIT)
+            for unit in units:
+                name = os.path.basename(unit)
+                with open(unit, "rb") as file:
+                    writer.add(f"/usr/lib/systemd/system/{name}", file.read(), 0o644)
+                writer.add_link(f"/etc/systemd/system/multi-user.target.wants/{name}",
+                                f"/usr/lib/systemd/system/{name}")
             run(["cp", "--sparse=always", base, path], "copying root's image")
             writer.write(path)
 
     inputs = [os.path.basename(base), ("file", __file__)]
-    inputs += [("file", f) for f in [*programs, *modules, unit]]
+    inputs += [("file", f) for f in [*programs, *modules, *units]]
     return cache.get("debian-root-keel", ".img", inputs, build, tell)
 
 
