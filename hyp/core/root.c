@@ -156,14 +156,15 @@ void root_image_e820(struct linux_image *image)
 	image->e820_count = root_e820_count;
 }
 
-void root_start(struct vcpu *v, const struct linux_image *image)
+bool root_start(struct vcpu *v, const struct linux_image *image)
 {
 	struct linux_entry entry;
 
 	if (linux_load(image, &entry) != 0)
-		panic("root's kernel cannot be started");
+		return false;
 	set_entry(v, &entry);
 	v->root->wait_sipi = false;
+	return true;
 }
 
 static void first_start(const struct boot_info *info)
@@ -183,7 +184,8 @@ static void first_start(const struct boot_info *info)
 	}
 	root_image_e820(&image);
 	root_images_keep(info);
-	root_start(&root_partition.vcpus[0], &image);
+	if (!root_start(&root_partition.vcpus[0], &image))
+		panic("root's kernel cannot be started");
 }
 
 void root_create(const struct boot_info *info)

@@ -173,16 +173,11 @@ static void put_root_away(struct vcpu *v)
 		v->state = VCPU_WAIT_SIPI;
 }
 
-static void end_stopping(void)
+/* From the image that the plan says, if there is one left to try. */
+static void begin_copying(void)
 {
-	unsigned masters = machine_quiesce();
-
-	log_line("root: stopped on %u CPUs, %u devices quiesced", cpu_count, masters);
-	root_pci_reset();
-	__atomic_store_n(&root_shared->vm_pending, 0, __ATOMIC_RELEASE);
 	restart.copied_bytes = 0;
 	restart.initrd_at = 0;
-	__atomic_store_n(&restart.stopped, 0, __ATOMIC_RELAXED);
 	if (!root_images_next()) {
 		log_line("root: its image failed %u times in a row and is given up: the VMs run on "
 		         "without root",
@@ -195,6 +190,17 @@ static void end_stopping(void)
 		cpu_kick(0);
 }
 
+static void end_stopping(void)
+{
+	unsigned masters = machine_quiesce();
+
+	log_line("root: stopped on %u CPUs, %u devices quiesced", cpu_count, masters);
+	root_pci_reset();
+	__atomic_store_n(&root_shared->vm_pending, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&restart.stopped, 0, __ATOMIC_RELAXED);
+	begin_copying();
+}
+
 void root_restart_poll(void)
 {
 	if (!root_restart_stops_us())
@@ -204,8 +210,9 @@ void root_restart_poll(void)
 		end_stopping();
 }
 
-/* Where linux_load would put the initramfs; it leaves one that is there already. */
-static uint64_t choose_place(const struct linux_image *image)
+/* Where linux_load would put the initramfs; it leaves one that is there already. NULL, or why the
+ * image does not fit. */
+static const char *choose_place(const struct linux_image *image, uint64_t *at)
 {
 	struct linux_layout layout;
 	const char *why = linux_image_parse(
@@ -213,9 +220,17 @@ static uint64_t choose_place(const struct linux_image *image)
 
 	if (why == NULL)
 		why = linux_image_place(image, &layout);
-	if (why != NULL)
-		panic("root cannot be started again: %s", why);
-	return layout.initrd;
+	if (why == NULL)
+		*at = layout.initrd;
+	return why;
+}
+
+/* One that does not fit root's memory counts as one that failed: the VMs run on. */
+static void give_image_up(struct vcpu *v, const char *why)
+{
+	log_line("root: image \"%s\" cannot be started: %s", root_images_label(), why);
+	sched_put(v, VCPU_WAIT_SIPI);
+	begin_copying();
 }
 
 static void begin_life(void)
@@ -238,12 +253,17 @@ static void begin_life(void)
 void root_restart_step(struct vcpu *v)
 {
 	struct linux_image image;
+	const char *why = NULL;
 	uint64_t left, n;
 
 	hyp_assert(root_images_current(&image));
 	root_image_e820(&image);
 	if (restart.initrd_at == 0)
-		restart.initrd_at = choose_place(&image);
+		why = choose_place(&image, &restart.initrd_at);
+	if (why != NULL) {
+		give_image_up(v, why);
+		return;
+	}
 	left = image.initrd_bytes - restart.copied_bytes;
 	n = left < PIECE_BYTES ? left : PIECE_BYTES;
 	memcpy((uint8_t *)hpa_to_virt(HPA(restart.initrd_at)) + restart.copied_bytes,
@@ -256,6 +276,8 @@ void root_restart_step(struct vcpu *v)
 	image.initrd = HPA(restart.initrd_at);
 	apic_quiesce(); /* what devices sent between this CPU's stop and their quiescing */
 	interrupts_sort();
-	root_start(v, &image);
-	begin_life();
+	if (root_start(v, &image))
+		begin_life();
+	else
+		give_image_up(v, "see above");
 }

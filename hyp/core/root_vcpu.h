@@ -52,10 +52,10 @@ uint64_t root_tsc_deadline_read(struct vcpu *v);
 void root_tsc_deadline_write(struct vcpu *v, uint64_t value);
 void root_apic_init(struct root_vcpu *r);
 /* hyp/core/root.c: e820 of root; kernel, zero page and first state into root's memory and its boot
- * vCPU. Panics if it cannot. */
+ * vCPU. False, after a line in the log: the image does not fit. */
 struct linux_image;
 void root_image_e820(struct linux_image *image);
-void root_start(struct vcpu *v, const struct linux_image *image);
+bool root_start(struct vcpu *v, const struct linux_image *image);
 /* Sends root's timer vector if its deadline is due and the hardware has not done it. */
 void root_timer_check(void);
 /* Before root's entry, after the timer is armed. False: interrupts for root or a kick came to

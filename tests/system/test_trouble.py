@@ -15,12 +15,12 @@ HANG_MS = 6000
 GAP_MS = 2000
 
 
-def make_machine(name):
+def make_machine(name, **more):
     path = os.path.join(BUILD, "trouble.tar")
     with tarfile.open(path, "w") as tar:
         for there, here in FILES.items():
             tar.add(os.path.join(BUILD, here), there)
-    return boot_server(name=name, hardware=Hardware(disks=[path]), limit_s=240)
+    return boot_server(name=name, hardware=Hardware(disks=[path]), limit_s=240, **more)
 
 
 def begin(machine, seconds):
@@ -58,6 +58,19 @@ def test_refused_state():
             raise Wrong(f"hyp's log: {panics}")
 
 
+def test_image_that_cannot_start():
+    """A staged kernel that takes no command line: hyp falls back to the good image, the VM ticks on."""
+    with make_machine("trouble-image", data=True) as machine:
+        begin(machine, 60)
+        # cmdline_size, offset 238h of the setup header
+        machine.check("cp /srv/vmlinuz /tmp/kernel && printf '\\012\\0\\0\\0' | "
+                      "dd of=/tmp/kernel bs=1 seek=568 conv=notrunc && echo 1 >/tmp/initrd && "
+                      "keel root stage /tmp/kernel /tmp/initrd", 120)
+        machine.check("(sleep 0.5; reboot -f) >/dev/null 2>&1 &")
+        machine.hyp.expect("cannot be started", 60)
+        machine.hyp.expect("root: start 2 from image .as booted", 60)
+
+
 def test_odd_msrs():
     """Writes of MSRs that hyp depends on: a #GP or no effect, for root alone."""
     with make_machine("trouble-msrs") as machine:
@@ -72,4 +85,4 @@ def test_odd_msrs():
         machine.power_off()
 
 
-finish([run_case(test_odd_msrs), run_case(test_hang), run_case(test_refused_state)])
+finish([run_case(case) for case in (test_odd_msrs, test_hang, test_refused_state, test_image_that_cannot_start)])
