@@ -31,6 +31,7 @@ RUNS = {
     "halt_wake_ups_2": ("halt", "-c 2 -a rounds=4000", 0),
     "halt_wake_ups_4": ("halt", "-c 4 -a rounds=2000", 0),
     "interrupts_from_pins": ("ioapic", "", 0),
+    "priorities_and_nmi": ("priority", "", 0),
     "clocks": ("clock", "", 0),
     "uart": ("uart", "-q", 0),
     "paravirtual_1": ("pv", "-c 1", 0),
