@@ -96,6 +96,7 @@ def run(start):
     stages = Stages(start)
     boot, disks = images.make_boot(below="keel", root="initramfs", data=True, tell=stages.say)
     stages.done("images are there")
+    begin = time.monotonic()
     with Machine("run", boot, "keel", Hardware(disks=disks), limit_s=LIMIT_S) as machine:
         show_boot(machine, stages)
         seconds, exits = show_start(machine, stages)
@@ -105,7 +106,7 @@ def run(start):
         stages.say(machine.check("keel status"))
         entry = measure.entry_to_root_ms(machine)
         show_end(machine, stages)
-    total = round(time.monotonic() - start, 1)
+    total = round(time.monotonic() - begin, 1)
     print("\nfigures (build/figures/):")
     for figure in measure.write_all([entry], [seconds], [memory], [exits]):
         print("  " + figures.tell(figure))
