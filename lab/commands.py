@@ -88,6 +88,10 @@ def shell(arguments):
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
         print()
         if machine.is_running():
+            if arguments.vms:
+                tell("shutting the VMs down")
+                machine.run("for vm in $(keel vm list | sed -n 's/^\\([^ ]*\\) *running .*/\\1/p'); do "
+                            "keel vm stop --timeout 60 $vm & done; wait", 120)
             machine.power_off()
     return 0
 
