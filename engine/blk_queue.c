@@ -297,6 +297,9 @@ static int ring_make(struct blk_queue *q)
 static void memory_register(struct blk_queue *q)
 {
 	const struct memtable *mem = q->vr.mem;
+	const struct engine_events *events = &q->blk->config.events;
+	char line[512];
+	int rc;
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < mem->count; i++) {
@@ -312,8 +315,16 @@ static void memory_register(struct blk_queue *q)
 			count++;
 		}
 	}
-	if (!io_uring_register_buffers(&q->ring, q->fixed, count))
+	rc = io_uring_register_buffers(&q->ring, q->fixed, count);
+	if (!rc) {
 		q->fixed_count = count;
+		return;
+	}
+	snprintf(line, sizeof(line),
+	        "disk %s: guest memory cannot be registered (%s; the limit is RLIMIT_MEMLOCK): "
+	        "each request pins its own",
+	        q->blk->path, strerror(-rc));
+	events->log(events->owner, line);
 }
 
 static int thread_begin(struct blk_queue *q)

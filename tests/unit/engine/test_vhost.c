@@ -407,6 +407,25 @@ static void test_one_writer(void **state)
 	end(r);
 }
 
+static void test_fixed_buffers(void **state)
+{
+	struct rig *r = *state;
+
+	start(r, "--fixed-buffers");
+	work(r, 300);
+	end(r);
+}
+
+static void test_fixed_buffers_without_memlock(void **state)
+{
+	struct rig *r = *state;
+
+	r->v.is_memlock_full = true;
+	start(r, "--fixed-buffers");
+	work(r, 300);
+	end(r);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -425,6 +444,8 @@ int main(void)
 	        CASE(test_garbage),
 	        CASE(test_read_only),
 	        CASE(test_one_writer),
+	        CASE(test_fixed_buffers),
+	        CASE(test_fixed_buffers_without_memlock),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/capability.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +24,7 @@ struct vhost_rig {
 	char folder[64];
 	char disk[96], socket[96];
 	pid_t child;
+	bool is_memlock_full; /* the daemon may pin nothing */
 };
 
 static inline void vhost_rig_init(struct vhost_rig *r, off_t bytes)
@@ -39,6 +43,19 @@ static inline void vhost_rig_init(struct vhost_rig *r, off_t bytes)
 	r->child = -1;
 }
 
+static inline void memlock_refuse(void)
+{
+	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct caps[2];
+
+	if (setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){65536, 65536}) ||
+	        syscall(SYS_capget, &head, caps))
+		abort();
+	caps[0].effective &= ~(1u << CAP_IPC_LOCK);
+	if (syscall(SYS_capset, &head, caps))
+		abort();
+}
+
 /* Starts the daemon with one more option, or NULL. */
 static inline void vhost_rig_spawn(struct vhost_rig *r, const char *option)
 {
@@ -51,6 +68,8 @@ static inline void vhost_rig_spawn(struct vhost_rig *r, const char *option)
 		char *argv[] = {name, disk, sock, queues, more, NULL};
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (r->is_memlock_full)
+			memlock_refuse();
 		snprintf(disk, sizeof(disk), "--blk-file=%s", r->disk);
 		snprintf(sock, sizeof(sock), "--socket-path=%s", r->socket);
 		_exit(daemon_main(more ? 5 : 4, argv));
