@@ -19,7 +19,7 @@ keel_PKGS     := libcjson
 keeld_DIRS    := keeld config
 keeld_PKGS    := libcjson
 keel-blk_DIRS := blkd engine
-keel-blk_PKGS := liburing
+keel-blk_PKGS := liburing libseccomp
 bench-ring_DIRS := bench/ring
 bench-ring_PKGS :=
 

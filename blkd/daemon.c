@@ -212,7 +212,7 @@ static int daemon_open(struct daemon *d, struct options *o)
 	return d->server ? 0 : -1;
 }
 
-int daemon_main(int argc, char **argv)
+int daemon_main(int argc, char **argv, void (*on_ready)(void))
 {
 	struct daemon d = {.signal_fd = -1};
 	struct options o;
@@ -230,6 +230,7 @@ int daemon_main(int argc, char **argv)
 	if (listen_fd < 0)
 		goto out;
 	rc = 0;
+	on_ready();
 	serve(&d, listen_fd);
 	close(listen_fd);
 	if (o.socket_path)

@@ -204,7 +204,6 @@ static int thread_create(struct blk_queue *q)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
-	char name[16];
 	int rc;
 
 	pthread_attr_init(&attr);
@@ -216,8 +215,6 @@ static int thread_create(struct blk_queue *q)
 	pthread_attr_destroy(&attr);
 	if (rc)
 		return -rc;
-	snprintf(name, sizeof(name), "disk-q%u", q->index);
-	pthread_setname_np(q->thread, name);
 	return 0;
 }
 

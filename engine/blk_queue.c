@@ -357,8 +357,13 @@ static void thread_end(struct blk_queue *q)
 void *blk_queue_main(void *arg)
 {
 	struct blk_queue *q = arg;
-	int rc = thread_begin(q);
+	char name[16];
+	int rc;
 
+	/* By the thread itself: for another one glibc would have to open a file. */
+	snprintf(name, sizeof(name), "disk-q%u", q->index);
+	pthread_setname_np(pthread_self(), name);
+	rc = thread_begin(q);
 	pthread_mutex_lock(&q->lock);
 	q->start_error = rc;
 	q->started = true;
