@@ -9,6 +9,7 @@
 uint32_t svm_features;
 uint32_t svm_asids;
 bool svm_has_1g, svm_has_xsave, svm_has_tsc_aux, svm_has_ibpb;
+bool svm_repeats_vector;
 uint64_t svm_xcr0_all;
 uint32_t svm_xsave_bytes;
 
@@ -19,6 +20,14 @@ static uint8_t host_save[CPU_MAX][PAGE_BYTES] __attribute__((aligned(4096)));
 #define CPUID_80000001_EDX_1G     (1u << 26)
 #define CPUID_80000001_EDX_RDTSCP (1u << 27)
 #define CPUID_80000008_EBX_IBPB   (1u << 12)
+
+/* "TCGTCGTCGTCG" in the leaf where a hypervisor says its name. */
+static bool is_tcg(void)
+{
+	struct cpuid_result name = cpuid(0x40000000, 0);
+
+	return name.ebx == 0x54474354 && name.ecx == 0x43544743 && name.edx == 0x47435447;
+}
 
 static void probe_xsave(void)
 {
@@ -50,6 +59,7 @@ const char *cpu_probe(void)
 	svm_has_1g = cpuid(0x80000001, 0).edx & CPUID_80000001_EDX_1G;
 	svm_has_tsc_aux = cpuid(0x80000001, 0).edx & CPUID_80000001_EDX_RDTSCP;
 	svm_has_ibpb = cpuid(0x80000008, 0).ebx & CPUID_80000008_EBX_IBPB;
+	svm_repeats_vector = is_tcg();
 	probe_xsave();
 	return NULL;
 }

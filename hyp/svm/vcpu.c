@@ -240,11 +240,19 @@ static void track_nmi(struct cpu_vcpu *c, const struct cpu_regs *regs)
 	}
 }
 
+static bool is_interrupt(uint64_t event)
+{
+	return (event & VMCB_EVENT_VALID) && VMCB_EVENT_TYPE(event) == CPU_INJECT_INTR;
+}
+
 void cpu_run(struct cpu_vcpu *c, struct cpu_regs *regs, struct cpu_exit *exit)
 {
 	struct vmcb *vmcb = c->vmcb;
 
 	hyp_assert(c->loaded);
+	/* The NMI ends the run right after the event was delivered, and the CPU forgets it. */
+	if (svm_repeats_vector && is_interrupt(vmcb->event_inject))
+		cpu_kick(percpu()->index);
 	vmcb->rax = regs->gpr[KEEL_RAX];
 	vmcb->rsp = regs->gpr[KEEL_RSP];
 	vmcb->rip = regs->rip;
