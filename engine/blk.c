@@ -87,6 +87,8 @@ int blk_open(struct blk **out, const struct blk_config *config, char *error, siz
 	}
 	atomic_store(&blk->sectors, sectors_of(&blk->file, blk->file.size_bytes));
 	atomic_store(&blk->writeback, true);
+	atomic_store(&blk->unsettled,
+	        config->guest_outlives && !config->read_only && !blk_file_is_settled(&blk->file));
 	*out = blk;
 	return 0;
 }

@@ -38,7 +38,12 @@ struct blk_config {
 	const char *path;
 	const char *serial; /* at most 20 bytes; NULL: none */
 	bool read_only;
-	bool cached;           /* no direct I/O even where it works */
+	bool cached; /* no direct I/O even where it works */
+	/*
+	 * The guest outlives a crash of this kernel (it runs on hyp), so to it a crash is no power
+	 * failure: what was answered must be there afterwards, though no flush was asked for.
+	 */
+	bool guest_outlives;
 	bool fixed_buffers;    /* register guest memory with each queue's ring; pins it */
 	unsigned queue_count;  /* 1.. */
 	uint32_t block_bytes;  /* what the guest is told: 512 or 4096; 0: what the device has, 512

@@ -31,5 +31,11 @@ int blk_file_open(
         struct blk_file *file, const struct blk_config *config, char *error, size_t error_bytes);
 /* Drops the locks at once, whatever still refers to the descriptions. Needs: nothing in flight. */
 void blk_file_close(struct blk_file *file);
+/*
+ * True: a direct write that is done is found again after a crash of this kernel, for no map of the
+ * file changes with it: a block device, or a file without holes and unwritten or shared parts where
+ * the file system writes in place. Reads the file's whole map.
+ */
+bool blk_file_is_settled(const struct blk_file *file);
 /* The size now, in bytes; negative errno on failure. */
 int64_t blk_file_size(const struct blk_file *file);

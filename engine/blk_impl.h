@@ -69,7 +69,9 @@ struct blk {
 	uint8_t *zeroes; /* BLK_ZERO_BYTES of the zero page */
 	_Atomic uint64_t sectors;
 	atomic_bool writeback;
-	atomic_bool no_punch; /* the storage said once that it cannot */
+	atomic_bool unsettled; /* each write is synchronous: config.guest_outlives, and its data
+	                          might not be found again */
+	atomic_bool no_punch;  /* the storage said once that it cannot */
 	atomic_bool no_zero_range;
 	struct blk_queue *queues; /* config.queue_count */
 };

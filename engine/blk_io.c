@@ -19,11 +19,13 @@ enum { ZERO_PUNCH, ZERO_RANGE, ZERO_WRITE };
 #define RETRIES_MAX 16u
 
 /* Without VIRTIO_BLK_F_FLUSH a write is stable when it is answered; so it is if the driver turned
- * the cache to write-through (virtio 1.2 §5.2.6.2). */
+ * the cache to write-through (virtio 1.2 §5.2.6.2), and on unsettled storage under a guest that
+ * outlives us. */
 static bool is_write_through(const struct blk_queue *q)
 {
 	return !(q->features & VIRTIO_BIT(VIRTIO_BLK_F_FLUSH)) ||
-	       !atomic_load_explicit(&q->blk->writeback, memory_order_relaxed);
+	       !atomic_load_explicit(&q->blk->writeback, memory_order_relaxed) ||
+	       atomic_load_explicit(&q->blk->unsettled, memory_order_relaxed);
 }
 
 static void sqe_finish(struct blk_queue *q, struct io_uring_sqe *sqe, struct blk_req *req, int file)
@@ -245,6 +247,9 @@ static void ranges_start(struct blk_queue *q, struct blk_req *req)
 	mode = FALLOC_FL_KEEP_SIZE |
 	       (req->op == BLK_ZERO && req->method == ZERO_RANGE ? FALLOC_FL_ZERO_RANGE
 	                                                         : FALLOC_FL_PUNCH_HOLE);
+	/* What is given back or marked as zeroes is written anew through the file's map. */
+	if (q->blk->config.guest_outlives && !q->blk->file.is_device)
+		atomic_store(&q->blk->unsettled, true);
 	sqe = blk_queue_sqe(q);
 	io_uring_prep_fallocate(sqe, 0, mode, (off_t)at, (off_t)bytes);
 	sqe_finish(q, sqe, req, BLK_FILE_MAIN);

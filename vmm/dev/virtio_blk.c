@@ -159,6 +159,7 @@ struct virtio_device *virtio_blk_create(const struct definition_disk *disk, unsi
 	        .path = disk->path,
 	        .serial = disk->serial,
 	        .read_only = disk->readonly,
+	        .guest_outlives = true,
 	        .queue_count = env->vcpus < BLK_QUEUE_MAX ? env->vcpus : BLK_QUEUE_MAX,
 	        .watch_ns = BLK_WATCH_NS,
 	        .lock_wait_ms = LOCK_WAIT_MS,
