@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Figures: one file each under build/figures/, so that two runs or two systems can be laid side by side.
 
-A file has name, unit, better ("less" or "more"), runs (each run's value, in order) and their median.
+A file has name, unit, better ("higher" or "lower"), runs (each run's value, in order) and their median.
 """
 import json
 import os

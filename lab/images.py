@@ -34,11 +34,17 @@ def make_boot(below="keel", root="initramfs", iso=None, root_args="", hyp_args=P
     return boot, disks
 
 
+def build_next(tell=None):
+    """The disk that has another kernel, and root's initramfs for it."""
+    return debian.build_next(Kernel(tell, "backports"), tell)
+
+
 def build_all(tell=None):
     """Every image that tests and demo use, by name."""
     kernel = Kernel(tell)
     built = {"root's initramfs": initramfs.build_root(kernel, tell),
              "guest's initramfs": initramfs.build_guest(kernel, tell)}
     built["root's disk"], built["root's own initramfs"] = debian.build_root(kernel, tell)
+    built["the next root"] = build_next(tell)
     built["the guests' disks"] = debian.build_data(kernel, tell)
     return built

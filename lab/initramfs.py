@@ -53,17 +53,19 @@ def add_base(archive):
 
 
 def add_modules(archive, kernel, names, extra=()):
-    """Modules with a modules.dep of their own, and the order in which /init loads the named ones."""
+    """Modules with a modules.dep of their own, and the order in which /init loads the named ones.
+
+    extra: pairs of a name and the file of a module that is ours.
+    """
     order = kernel.order_modules(names)
     base = f"lib/modules/{kernel.release}"
     lines = []
     for file in order:
         archive.add_file(f"{base}/{file}", os.path.join(kernel.modules, file))
         lines.append(f"{file}: {' '.join(kernel.needs[file])}".strip())
-    for path in extra:
-        name = f"extra/{os.path.basename(path)}"
-        archive.add_file(f"{base}/{name}", path, 0o644)
-        lines.append(f"{name}:")
+    for name, path in extra:
+        archive.add_file(f"{base}/extra/{name}", path, 0o644)
+        lines.append(f"extra/{name}:")
     archive.add_data(f"{base}/modules.dep", ("\n".join(lines) + "\n").encode())
     load = "".join(f"/{base}/{file}\n" for file in order)
     archive.add_data("etc/modules.order", load.encode())
@@ -76,8 +78,9 @@ def list_files(folder):
 def build_root(kernel, tell=None):
     """Root's initramfs. Its inputs: the kernel, the programs, keel.ko, lab/files/root."""
     programs = find_programs()
-    module = os.path.join(BUILD, "kmod/keel.ko")
-    extra = [module] if os.path.exists(module) else []
+    built = "keel.ko" if kernel.label == "stable" else f"keel-{kernel.label}.ko"
+    module = os.path.join(BUILD, "kmod", built)
+    extra = [("keel.ko", module)] if os.path.exists(module) else []
     files = list_files("root")
 
     def build(path):
@@ -92,7 +95,7 @@ def build_root(kernel, tell=None):
         archive.write(path)
 
     inputs = [kernel.deb, " ".join(ROOT_MODULES), ("file", __file__), ("file", BUSYBOX)]
-    inputs += [("file", f) for f in [*programs, *extra, *files]]
+    inputs += [("file", f) for f in [*programs, *(path for _, path in extra), *files]]
     return cache.get("root-initramfs", ".cpio", inputs, build, tell)
 
 

@@ -18,8 +18,9 @@ def find_release(label="stable"):
 class Kernel:
     """An unpacked kernel package: the bzImage, and modules with what each of them needs."""
 
-    def __init__(self, tell=None):
-        self.release = find_release()
+    def __init__(self, tell=None, label="stable"):
+        self.label = label
+        self.release = find_release(label)
         debs = glob.glob(os.path.join(DEBS, f"linux-image-{self.release}_*.deb"))
         self.deb = need(max(debs, default=os.path.join(DEBS, self.release)), "run scripts/setup")
         self.tree = cache.get("kernel", "", [os.path.basename(self.deb)], self._unpack, tell)
@@ -29,6 +30,8 @@ class Kernel:
 
     def _unpack(self, path):
         subprocess.run(["dpkg-deb", "-x", self.deb, path], check=True)
+        # Newer packages have their modules compressed, which busybox's insmod does not read.
+        subprocess.run(["find", path, "-name", "*.ko.xz", "-exec", "xz", "-d", "{}", "+"], check=True)
         subprocess.run(["/sbin/depmod", "-b", path, self.release], check=True)
 
     def _read_needs(self):

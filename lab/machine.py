@@ -249,9 +249,13 @@ class Machine:
         self.check(f"mkdir -p $(dirname {path}); echo {text} | base64 -d >{path} && "
                    f"chmod {mode:o} {path}")
 
+    def fire(self, script):
+        """Starts a script in root that ends root, or the machine: nobody waits for its answer."""
+        self.agent.send(f"{next(self._ids)} 60 {base64.b64encode(script.encode()).decode()}\n")
+
     def power_off(self, timeout_s=60):
         """Asks root to shut down in order, and waits until the machine is off."""
-        self.agent.send(f"{next(self._ids)} 60 {base64.b64encode(b'poweroff').decode()}\n")
+        self.fire("poweroff")
         self.wait_end(timeout_s)
 
     def wait_end(self, timeout_s=60):

@@ -76,7 +76,7 @@ def write(name, unit, value, **more):
     """A file as lab/figures.py writes them; a checker stands alone."""
     folder = os.path.join(TOP, "build/figures")
     os.makedirs(folder, exist_ok=True)
-    figure = {"name": name, "unit": unit, "better": "less", "runs": [value], "median": value, **more}
+    figure = {"name": name, "unit": unit, "better": "lower", "runs": [value], "median": value, **more}
     with open(os.path.join(folder, f"{name}.json"), "w", encoding="utf-8") as out:
         json.dump(figure, out, indent=1)
 
