@@ -37,20 +37,19 @@ static bool writes_in_place(int fd)
  */
 static bool extents_are_settled(int fd, uint64_t *at, uint64_t end)
 {
-	struct {
-		struct fiemap head;
-		struct fiemap_extent extents[EXTENTS_ONCE];
-	} map;
+	/* The head, and the extents behind it. */
+	uint64_t space[(sizeof(struct fiemap) + EXTENTS_ONCE * sizeof(struct fiemap_extent)) / 8];
+	struct fiemap *map = (struct fiemap *)space;
 
-	memset(&map, 0, sizeof(map));
-	map.head.fm_start = *at;
-	map.head.fm_length = end - *at;
-	map.head.fm_flags = FIEMAP_FLAG_SYNC;
-	map.head.fm_extent_count = EXTENTS_ONCE;
-	if (ioctl(fd, FS_IOC_FIEMAP, &map) != 0 || map.head.fm_mapped_extents == 0)
+	memset(space, 0, sizeof(space));
+	map->fm_start = *at;
+	map->fm_length = end - *at;
+	map->fm_flags = FIEMAP_FLAG_SYNC;
+	map->fm_extent_count = EXTENTS_ONCE;
+	if (ioctl(fd, FS_IOC_FIEMAP, map) != 0 || map->fm_mapped_extents == 0)
 		return false;
-	for (unsigned i = 0; i < map.head.fm_mapped_extents; i++) {
-		const struct fiemap_extent *e = &map.extents[i];
+	for (unsigned i = 0; i < map->fm_mapped_extents; i++) {
+		const struct fiemap_extent *e = &map->fm_extents[i];
 
 		if (e->fe_logical > *at || (e->fe_flags & UNSETTLED))
 			return false;
