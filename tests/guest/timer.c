@@ -69,7 +69,7 @@ static void test_one_shot(uint32_t divide, uint64_t factor)
 static void test_stop(void)
 {
 	set_mode(VECTOR);
-	apic_write(APIC_TMICT, 1000000);
+	apic_write(APIC_TMICT, 1000000000); /* far off: a busy host must not get there first */
 	apic_write(APIC_TMICT, 0);
 	let_in(5000);
 	check_same(fired, 0);
@@ -141,13 +141,13 @@ static void test_deadline(void)
 	wrmsr(TSC_DEADLINE, 1); /* long gone: at once */
 	check(wait_fired(1));
 	fired = 0;
-	wrmsr(TSC_DEADLINE, rdtsc() + us_to_tsc(1000));
+	wrmsr(TSC_DEADLINE, rdtsc() + us_to_tsc(1000000));
 	check(rdmsr(TSC_DEADLINE) != 0);
 	wrmsr(TSC_DEADLINE, 0);
 	let_in(5000);
 	check_same(fired, 0);
 	/* Another mode disarms it (SDM vol 3 §10.5.4.1). */
-	wrmsr(TSC_DEADLINE, rdtsc() + us_to_tsc(1000));
+	wrmsr(TSC_DEADLINE, rdtsc() + us_to_tsc(1000000));
 	apic_write(APIC_LVT_TIMER, VECTOR);
 	let_in(5000);
 	check_same(fired, 0);
