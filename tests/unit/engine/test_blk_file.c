@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The storage under a disk: who may open it together, 4096-byte sectors, full and failing storage.
  */
-/* sources: engine/blk.c engine/blk_file.c engine/blk_settled.c engine/blk_req.c engine/blk_io.c engine/blk_queue.c */
+/* sources: engine/blk.c engine/blk_file.c engine/blk_settled.c engine/blk_req.c */
+/* sources: engine/blk_io.c engine/blk_queue.c */
 /* sources: engine/watch.c engine/vring.c engine/memtable.c engine/iov.c */
 /* libs: -luring */
 #include <setjmp.h>

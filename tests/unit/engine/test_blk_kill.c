@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The disk's process is killed again and again under verified load; the guest must not notice. */
-/* sources: engine/blk.c engine/blk_file.c engine/blk_settled.c engine/blk_req.c engine/blk_io.c engine/blk_queue.c */
+/* sources: engine/blk.c engine/blk_file.c engine/blk_settled.c engine/blk_req.c */
+/* sources: engine/blk_io.c engine/blk_queue.c */
 /* sources: engine/watch.c engine/vring.c engine/memtable.c engine/iov.c */
 /* libs: -luring */
 #include <setjmp.h>
