@@ -39,10 +39,15 @@ class Disk:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def close(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
         self.process.terminate()
-        same(self.process.wait(30), 0, "keel-blk's exit code")
+        code = self.process.wait(30)
         self.log.close()
+        if kind is None:
+            same(code, 0, "keel-blk's exit code")
 
 
 def boot(disk):
@@ -57,8 +62,7 @@ def boot(disk):
 
 def test_killed_under_a_guest():
     with tempfile.TemporaryDirectory(prefix="keel-vhost-", dir="/var/tmp") as folder:
-        disk = Disk(folder, debian.build_tiny(Kernel()))
-        with boot(disk) as machine:
+        with Disk(folder, debian.build_tiny(Kernel())) as disk, boot(disk) as machine:
             console = machine.hyp
             console.expect("guest# ", 90)
             console.send("cd /srv; sha256sum -c checked.sha256\n")
@@ -76,7 +80,6 @@ def test_killed_under_a_guest():
             same(int(text.group(1)), 40, "files that are right")
             console.send("poweroff\n")
             machine.wait_end(60)
-        disk.close()
 
 
 run_alone([test_killed_under_a_guest])
