@@ -42,30 +42,36 @@ static void beat(void)
 
 	if (rc != 0)
 		log_line("hyp does not take root's heartbeat: %s", strerror(-rc));
-	loop_timer_set(&root.keeld->loop, &root.timer, root.beat_ms * MS / 3);
 }
 
-static void fire(struct loop_timer *timer)
+static void report_when_ready(void)
 {
 	int rc;
 
-	if (root.ready) {
-		beat();
+	if (!all_served(root.keeld) && now_ns() - root.begun_ns < READY_MAX_NS)
 		return;
-	}
-	if (!all_served(root.keeld) && now_ns() - root.begun_ns < READY_MAX_NS) {
-		loop_timer_set(&root.keeld->loop, timer, LOOK_NS);
-		return;
-	}
 	rc = root.keeld->hyp->root_ready(root.keeld->hyp);
-	if (rc != 0) {
-		log_line("hyp does not take the report that root is ready: %s", strerror(-rc));
+	root.ready = true;
+	if (rc == 0) {
+		log_line("root is ready");
 		return;
 	}
-	root.ready = true;
-	log_line("root is ready");
+	log_line("hyp does not take the report that root is ready: %s", strerror(-rc));
+	root.beat_ms = 0; /* nor a heartbeat */
+}
+
+/* Beats from the first moment: this root may have been ready before, under a daemon that is gone.
+ * hyp minds no beat of one that was not. */
+static void fire(struct loop_timer *timer)
+{
+	if (!root.ready)
+		report_when_ready();
 	if (root.beat_ms != 0)
 		beat();
+	if (!root.ready)
+		loop_timer_set(&root.keeld->loop, timer, LOOK_NS);
+	else if (root.beat_ms != 0)
+		loop_timer_set(&root.keeld->loop, timer, root.beat_ms * MS / 3);
 }
 
 void root_begin(struct keeld *keeld, uint32_t beat_ms)
@@ -81,6 +87,6 @@ void root_begin(struct keeld *keeld, uint32_t beat_ms)
 void root_end(struct keeld *keeld)
 {
 	loop_timer_clear(&keeld->loop, &root.timer);
-	if (root.ready && root.beat_ms != 0)
+	if (root.beat_ms != 0)
 		keeld->hyp->root_beat(keeld->hyp, 0);
 }

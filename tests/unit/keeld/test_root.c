@@ -47,6 +47,8 @@ static void test_not_before_vms_are_served(void **state)
 	begun = loop_now_ns();
 	rig_until(vm->restarts > 2 && loop_now_ns() - begun > 250000000);
 	assert_int_equal(rig.readies, 0);
+	/* The root may have been ready under an earlier daemon, and hyp waits for its beat. */
+	assert_true(rig.beats > 0);
 	rig_write("fake", "");
 	rig_until(rig.readies == 1);
 	assert_int_equal(vm->state, VM_RUNNING);
