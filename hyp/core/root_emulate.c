@@ -214,10 +214,10 @@ static bool translate(struct vcpu *v, const struct cpu_mode *mode, struct insn_s
  * guest gets #UD, as from an unknown opcode. */
 static void cannot(struct vcpu *v, const uint8_t *bytes, size_t got)
 {
-	__atomic_fetch_add(&root_refused, 1, __ATOMIC_RELAXED);
-	log_line("root: cannot carry out %s%02x %02x %02x %02x at rip %llx for gpa %llx",
-	        got ? "" : "(unreadable) ", bytes[0], bytes[1], bytes[2], bytes[3],
-	        (unsigned long long)v->regs.rip, (unsigned long long)v->exit.gpa);
+	if (__atomic_fetch_add(&root_refused, 1, __ATOMIC_RELAXED) < REFUSED_LOGGED_MAX)
+		log_line("root: cannot carry out %s%02x %02x %02x %02x at rip %llx for gpa %llx",
+		        got ? "" : "(unreadable) ", bytes[0], bytes[1], bytes[2], bytes[3],
+		        (unsigned long long)v->regs.rip, (unsigned long long)v->exit.gpa);
 	fault(v, VECTOR_UD, false, 0);
 }
 

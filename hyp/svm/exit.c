@@ -103,6 +103,21 @@ static void translate_cut(const struct vmcb *v, struct cpu_exit *x)
 	x->cut_error = VMCB_EVENT_CODE(e);
 }
 
+/*
+ * The emulator has been seen to save hyp's own state as the guest's: the guest's RIP is then where
+ * VMRUN comes back to, and its page tables are hyp's. What the guest had is lost, so its state is
+ * as invalid as one that VMRUN refuses. (A guest that makes this up itself stops only itself.)
+ */
+static bool is_hosts_own(const struct vmcb *v)
+{
+	uint64_t cr3;
+
+	if (v->rip != (uint64_t)(uintptr_t)svm_enter_return)
+		return false;
+	__asm__ volatile("mov %%cr3, %0" : "=r"(cr3));
+	return v->cr3 == cr3;
+}
+
 void svm_exit_translate(struct cpu_vcpu *c, const struct cpu_regs *regs, struct cpu_exit *x)
 {
 	const struct vmcb *v = c->vmcb;
@@ -115,13 +130,13 @@ void svm_exit_translate(struct cpu_vcpu *c, const struct cpu_regs *regs, struct 
 	        v->next_rip - regs->rip <= 15)
 		x->length = (uint8_t)(v->next_rip - regs->rip);
 	translate_cut(v, x);
+	if (code == SVM_EXIT_INVALID || is_hosts_own(v)) {
+		x->kind = KEEL_KIND_INVALID;
+		return;
+	}
 	if (code == SVM_EXIT_NPF) {
 		x->kind = KEEL_KIND_MMIO;
 		translate_npf(v, x);
-		return;
-	}
-	if (code == SVM_EXIT_INVALID) {
-		x->kind = KEEL_KIND_INVALID;
 		return;
 	}
 	x->kind = code < sizeof(kinds) ? (enum keel_exit_kind)kinds[code] : KEEL_KIND_OTHER;

@@ -61,6 +61,7 @@ static inline void vmcb_intercept(struct vmcb *vmcb, unsigned bit, bool on)
 /* hyp/svm/switch.S: VMRUN between loading and saving all GPRs but RAX and RSP, which the VMCB
  * holds. */
 void svm_enter(uint64_t vmcb_hpa, struct cpu_regs *regs);
+extern char svm_enter_return[]; /* where VMRUN comes back to */
 
 /* Gives c an ASID valid on this CPU and sets the VMCB's TLB control. */
 void svm_asid_prepare(struct cpu_vcpu *c);

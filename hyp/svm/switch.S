@@ -36,6 +36,8 @@ svm_enter:
 	movq	REGS_RSI(%rsi), %rsi
 	sti
 	vmrun	%rax
+	.globl svm_enter_return
+svm_enter_return:
 	cli
 	/* RSP and RAX are the host's again; RAX holds nothing of the guest's. */
 	movq	(%rsp), %rax
