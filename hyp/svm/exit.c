@@ -115,7 +115,12 @@ static bool is_hosts_own(const struct vmcb *v)
 	if (v->rip != (uint64_t)(uintptr_t)svm_enter_return)
 		return false;
 	__asm__ volatile("mov %%cr3, %0" : "=r"(cr3));
-	return v->cr3 == cr3;
+	if (v->cr3 != cr3)
+		return false;
+	log_line(
+	        "svm: the emulator's fault: it saved hyp's own state as a guest's (exit code %llx)",
+	        (unsigned long long)v->exit_code);
+	return true;
 }
 
 void svm_exit_translate(struct cpu_vcpu *c, const struct cpu_regs *regs, struct cpu_exit *x)
