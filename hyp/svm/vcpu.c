@@ -245,6 +245,25 @@ static bool is_interrupt(uint64_t event)
 	return (event & VMCB_EVENT_VALID) && VMCB_EVENT_TYPE(event) == CPU_INJECT_INTR;
 }
 
+/*
+ * The real APIC's task priority is root's; a VM has its own in the VMCB (V_INTR_MASKING). Under the
+ * emulator a hostile VM's has been found in the real one, where it kept root's interrupts out for
+ * ever: there it is put back.
+ */
+static void enter_guarded(struct cpu_vcpu *c, struct cpu_regs *regs)
+{
+	uint32_t tpr;
+
+	if (!svm_repeats_vector || c->role == CPU_ROLE_ROOT) {
+		svm_enter(c->vmcb_hpa, regs);
+		return;
+	}
+	tpr = apic_read(APIC_REG_TPR);
+	svm_enter(c->vmcb_hpa, regs);
+	if (apic_read(APIC_REG_TPR) != tpr)
+		apic_write(APIC_REG_TPR, tpr);
+}
+
 void cpu_run(struct cpu_vcpu *c, struct cpu_regs *regs, struct cpu_exit *exit)
 {
 	struct vmcb *vmcb = c->vmcb;
@@ -258,7 +277,7 @@ void cpu_run(struct cpu_vcpu *c, struct cpu_regs *regs, struct cpu_exit *exit)
 	vmcb->rip = regs->rip;
 	vmcb->rflags = regs->rflags;
 	svm_asid_prepare(c);
-	svm_enter(c->vmcb_hpa, regs);
+	enter_guarded(c, regs);
 	regs->gpr[KEEL_RAX] = vmcb->rax;
 	regs->gpr[KEEL_RSP] = vmcb->rsp;
 	regs->rip = vmcb->rip;
