@@ -120,6 +120,11 @@ KEEL_ASSERT_SIZE(struct keel_hc_ranges, 272);
 	(1u << 0) /* each vCPU gets a CPU of its own: KVM's REALTIME hint is shown                 \
 	           */
 #define KEEL_VM_VAULT_MIN 0x200000ull
+/* When root has been away (ended, and no later one ready) for away_ms. */
+#define KEEL_AWAY_WAIT  0u /* nothing: I/O waits for as long as it takes. away_ms is 0 */
+#define KEEL_AWAY_PAUSE 1u /* as KEEL_HC_VM_PAUSE */
+#define KEEL_AWAY_RESET 2u /* stopped; KEEL_EVENT_RESET with KEEL_RESET_AWAY */
+#define KEEL_AWAY_STOP  3u /* likewise with KEEL_RESET_AWAY_STOP */
 struct keel_hc_vm_create {
 	struct keel_hc_head head;      /* out: vm = the new id */
 	char name[KEEL_VM_NAME_BYTES]; /* terminated, unique */
@@ -132,7 +137,9 @@ struct keel_hc_vm_create {
 	uint32_t weight;      /* share of CPU time against others, 1..10000, 0 = 100 */
 	uint32_t reserved0;
 	int64_t wall_clock_s; /* seconds since 1970 UTC now; 0: hyp's own idea */
-	uint64_t reserved[8];
+	uint32_t away_policy; /* KEEL_AWAY_* */
+	uint32_t away_ms;     /* at least 1, but for KEEL_AWAY_WAIT */
+	uint64_t reserved[7];
 };
 KEEL_ASSERT_OFFSET(struct keel_hc_vm_create, ram_bytes, 88);
 KEEL_ASSERT_SIZE(struct keel_hc_vm_create, 192);
@@ -155,9 +162,15 @@ struct keel_hc_vm_info { /* head.vm in; all else out; -KEEL_ENOENT: none */
 	uint64_t tsc_offset;    /* guest TSC = host TSC + offset */
 	uint32_t exits_waiting; /* vCPUs parked on root */
 	uint32_t resets;        /* so far */
-	uint64_t reserved[8];
+	uint32_t away_policy;   /* KEEL_AWAY_* */
+	uint32_t away_ms;
+	uint32_t waiting_by_kind[4]; /* those of exits_waiting, by KEEL_EXIT_* - 1 */
+	uint32_t away_exits;         /* how many began while root was away, so far */
+	uint32_t reserved0;
+	uint64_t reserved[4];
 };
 KEEL_ASSERT_OFFSET(struct keel_hc_vm_info, ram_bytes, 88);
+KEEL_ASSERT_OFFSET(struct keel_hc_vm_info, waiting_by_kind, 152);
 KEEL_ASSERT_SIZE(struct keel_hc_vm_info, 208);
 
 #define KEEL_REGION_RAM    0u

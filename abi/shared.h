@@ -95,3 +95,5 @@ KEEL_ASSERT_SIZE(struct keel_vm_shared, 256 + 128 * 64);
 
 #define KEEL_RESET_PORT         1u /* port 64h, 92h, CF9h */
 #define KEEL_RESET_TRIPLE_FAULT 2u
+#define KEEL_RESET_AWAY         3u /* the VM's policy: root was away for too long */
+#define KEEL_RESET_AWAY_STOP    4u /* likewise, and it is not to be started again */

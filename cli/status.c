@@ -17,6 +17,11 @@ static const char *const kinds[] = {
 #undef KIND_TEXT
 };
 
+/* By KEEL_EXIT_* - 1. */
+#define EXIT_KINDS 4u
+static const char *const exit_kinds[EXIT_KINDS] = {
+        "port read", "port write", "memory read", "memory write"};
+
 struct picture {
 	struct keel_hc_info info;
 	struct keel_hc_counters root;
@@ -95,6 +100,16 @@ static void add_counters(cJSON *object, const struct keel_hc_counters *counters)
 	add_exits(object, counters);
 }
 
+static void add_waiting(cJSON *entry, const struct keel_hc_vm_info *info)
+{
+	cJSON *waiting = cJSON_AddObjectToObject(entry, "waiting_by_kind");
+
+	for (unsigned i = 0; i < EXIT_KINDS; i++)
+		if (info->waiting_by_kind[i] != 0)
+			cJSON_AddNumberToObject(waiting, exit_kinds[i], info->waiting_by_kind[i]);
+	cJSON_AddNumberToObject(entry, "exits_while_root_was_away", info->away_exits);
+}
+
 static cJSON *make_json(const struct picture *picture)
 {
 	const struct keel_hc_info *info = &picture->info;
@@ -130,6 +145,7 @@ static cJSON *make_json(const struct picture *picture)
 		        entry, "uptime_s", (double)uptime_s(info, vm->info.created_tsc));
 		cJSON_AddNumberToObject(entry, "resets", vm->info.resets);
 		cJSON_AddNumberToObject(entry, "exits_waiting", vm->info.exits_waiting);
+		add_waiting(entry, &vm->info);
 		add_counters(entry, &vm->counters);
 		cJSON_AddItemToArray(vms, entry);
 	}
@@ -183,6 +199,22 @@ static void print_vms(const struct picture *picture)
 		table_set(&table, 9, "%.1fs", (double)vm->counters.run_ns / 1e9);
 	}
 	table_print(&table, stdout);
+}
+
+/* A line for each VM of which a vCPU waits, or waited while root was away. */
+static void print_waiting(const struct picture *picture)
+{
+	for (unsigned i = 0; i < picture->vm_count; i++) {
+		const struct keel_hc_vm_info *vm = &picture->vms[i].info;
+
+		if (vm->exits_waiting == 0 && vm->away_exits == 0)
+			continue;
+		printf("%s: %u vCPUs wait for root", vm->name, vm->exits_waiting);
+		for (unsigned k = 0; k < EXIT_KINDS; k++)
+			if (vm->waiting_by_kind[k] != 0)
+				printf(", %u by %s", vm->waiting_by_kind[k], exit_kinds[k]);
+		printf("; %u began to while it was away\n", vm->away_exits);
+	}
 }
 
 /* A row a kind, a column a VM: as many VMs as there are columns for. */
@@ -240,6 +272,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 	print_hyp(&picture.info);
 	putchar('\n');
 	print_vms(&picture);
+	print_waiting(&picture);
 	putchar('\n');
 	print_exits(&picture);
 	return EXIT_OK;

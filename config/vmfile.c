@@ -416,6 +416,45 @@ static bool key_on_poweroff(const struct reader *reader, const struct conf_node 
 	return read_policy(reader, node, 3, &((struct vmfile *)out)->on_poweroff);
 }
 
+const char *const vmfile_without_root[VMFILE_WITHOUT_ROOT_COUNT] = {
+        [KEEL_AWAY_WAIT] = "wait",
+        [KEEL_AWAY_PAUSE] = "pause",
+        [KEEL_AWAY_RESET] = "reset",
+        [KEEL_AWAY_STOP] = "stop",
+};
+
+static bool key_without_root(const struct reader *reader, const struct conf_node *node, void *out)
+{
+	struct vmfile *vm = out;
+
+	for (unsigned i = 0; node->text != NULL && i < VMFILE_WITHOUT_ROOT_COUNT; i++)
+		if (strcmp(node->text, vmfile_without_root[i]) == 0) {
+			vm->without_root = i;
+			return true;
+		}
+	return refuse(reader, node->line, "'%s' must be wait, pause, reset or stop", node->key);
+}
+
+static bool key_without_root_after(
+        const struct reader *reader, const struct conf_node *node, void *out)
+{
+	struct vmfile *vm = out;
+
+	vm->line.without_root = node->line;
+	return read_number(reader, node, 1, 86400, &vm->without_root_s);
+}
+
+/* The time alone would be taken for a policy by whoever reads the file. */
+static bool settle_without_root(const struct reader *reader, struct vmfile *vm)
+{
+	if (vm->without_root == KEEL_AWAY_WAIT && vm->without_root_s != 0)
+		return refuse(reader, vm->line.without_root,
+		        "'without_root_after' needs a 'without_root' of pause, reset or stop");
+	if (vm->without_root != KEEL_AWAY_WAIT && vm->without_root_s == 0)
+		vm->without_root_s = VMFILE_WITHOUT_ROOT_S;
+	return true;
+}
+
 static const struct key vm_keys[] = {
         {"name", key_name, "name = web", false},
         {"uuid", key_uuid, NULL, false},
@@ -432,6 +471,8 @@ static const struct key vm_keys[] = {
         {"on_poweroff", key_on_poweroff, NULL, false},
         {"weight", key_weight, NULL, false},
         {"pinned", key_pinned, NULL, false},
+        {"without_root", key_without_root, NULL, false},
+        {"without_root_after", key_without_root_after, NULL, false},
 };
 _Static_assert(COUNT(vm_keys) <= 32, "read_keys counts in 32 places");
 
@@ -456,7 +497,7 @@ bool vmfile_parse(const char *file, const char *text, size_t bytes, struct vmfil
 		return refuse(&reader, wrong.line, "%s", wrong.text);
 	good = read_keys(&reader, root, "the VM", vm_keys, COUNT(vm_keys), out);
 	conf_free(root);
-	return good;
+	return good && settle_without_root(&reader, out);
 }
 
 bool vmfile_read(const char *file, char *text, size_t *bytes, struct vmfile_error *error)

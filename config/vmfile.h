@@ -38,6 +38,11 @@ struct vmfile_net {
 	bool has_mac;
 };
 
+/* What may be written for without_root, by KEEL_AWAY_*. */
+#define VMFILE_WITHOUT_ROOT_COUNT 4u
+#define VMFILE_WITHOUT_ROOT_S     60u /* unless the file says another time */
+extern const char *const vmfile_without_root[VMFILE_WITHOUT_ROOT_COUNT];
+
 struct vmfile {
 	char file[DEFINITION_PATH_BYTES]; /* for messages */
 	char name[KEEL_VM_NAME_BYTES];
@@ -56,10 +61,12 @@ struct vmfile {
 	bool autostart;
 	bool pinned;
 	unsigned weight;
+	unsigned without_root;   /* KEEL_AWAY_* */
+	unsigned without_root_s; /* after how long; 0 for KEEL_AWAY_WAIT */
 	enum definition_policy on_reboot;
 	enum definition_policy on_poweroff;
 	struct { /* of the keys that a later check may find wrong */
-		unsigned name, cpus, memory, kernel, initrd;
+		unsigned name, cpus, memory, kernel, initrd, without_root;
 	} line;
 };
 

@@ -2,6 +2,7 @@
 /* What a VM's file becomes: the definition that the vault keeps, and the same for people to read.
  */
 #include "config/vmfile.h"
+#include "abi/hypercall.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,5 +163,8 @@ struct cJSON *vmfile_to_json(const struct vmfile *vm)
 	cJSON_AddBoolToObject(object, "autostart", vm->autostart);
 	cJSON_AddBoolToObject(object, "pinned", vm->pinned);
 	cJSON_AddNumberToObject(object, "weight", vm->weight);
+	cJSON_AddStringToObject(object, "without_root", vmfile_without_root[vm->without_root]);
+	if (vm->without_root != KEEL_AWAY_WAIT)
+		cJSON_AddNumberToObject(object, "without_root_after", vm->without_root_s);
 	return object;
 }

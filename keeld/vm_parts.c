@@ -108,6 +108,8 @@ bool vm_make_partition(struct vm *vm, struct vmfile_error *error)
 	        .vcpus = file->cpus,
 	        .flags = file->pinned ? KEEL_VM_PINNED : 0,
 	        .weight = file->weight,
+	        .away_policy = file->without_root,
+	        .away_ms = file->without_root_s * 1000,
 	        .wall_clock_s = (int64_t)time(NULL),
 	};
 	int rc;

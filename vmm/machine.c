@@ -228,6 +228,26 @@ static enum machine_next handle_reset(struct machine *machine, bool triple_fault
 	return MACHINE_OFF;
 }
 
+/* Root was away for longer than this VM's file lets it run on. */
+static enum machine_next handle_away(struct machine *machine, bool stop)
+{
+	machine->stats.resets += !stop;
+	log_line("root was away for too long: %s, as without_root says",
+	        stop ? "the guest stays off" : "the guest is started again");
+	if (!stop)
+		return boot_or_stop(machine);
+	machine_stop(machine);
+	return MACHINE_OFF;
+}
+
+/* The VM stands still and waits for what its last event asked for. */
+static enum machine_next handle_stopped(struct machine *machine, uint32_t cause)
+{
+	if (cause == KEEL_RESET_AWAY || cause == KEEL_RESET_AWAY_STOP)
+		return handle_away(machine, cause == KEEL_RESET_AWAY_STOP);
+	return handle_reset(machine, cause == KEEL_RESET_TRIPLE_FAULT);
+}
+
 static enum machine_next handle_off(struct machine *machine)
 {
 	machine->pm.off_asked = false;
@@ -246,6 +266,19 @@ static enum machine_next handle_dead(struct machine *machine)
 	return MACHINE_DEAD;
 }
 
+/* hyp paused it since root was away, after this process had attached: root is here. */
+static void run_on(struct machine *machine)
+{
+	struct keel_hc_vm_info info;
+
+	if (machine->state.boot_state != MACHINE_BOOTED ||
+	        machine->hv->ops->info(machine->hv, &info) != 0 ||
+	        info.state != KEEL_VM_STATE_PAUSED || info.away_policy != KEEL_AWAY_PAUSE)
+		return;
+	log_line("paused while root was away: goes on");
+	machine->hv->ops->run(machine->hv);
+}
+
 enum machine_next machine_look(struct machine *machine)
 {
 	uint32_t events = hv_events_take(machine->hv, MACHINE_EVENTS);
@@ -253,7 +286,9 @@ enum machine_next machine_look(struct machine *machine)
 	if (events & KEEL_EVENT_DEAD)
 		return handle_dead(machine);
 	if (events & (KEEL_EVENT_RESET | KEEL_EVENT_TRIPLE_FAULT))
-		return handle_reset(machine, events & KEEL_EVENT_TRIPLE_FAULT);
+		return handle_stopped(machine, machine->hv->shared->reset_cause);
+	if (events & KEEL_EVENT_STATE)
+		run_on(machine);
 	return MACHINE_GO_ON;
 }
 
@@ -267,7 +302,7 @@ static enum machine_next resume(struct machine *machine, uint32_t hv_state)
 	pci_sync(&machine->pci);
 	/* It may have died between the event and the reset that the event asked for. */
 	if (hv_state == KEEL_VM_STATE_RESET)
-		return handle_reset(machine, cause == KEEL_RESET_TRIPLE_FAULT);
+		return handle_stopped(machine, cause);
 	if (hv_state == KEEL_VM_STATE_DEAD)
 		return handle_dead(machine);
 	for (unsigned i = 0; i < machine->device_count; i++)

@@ -75,7 +75,8 @@ int machine_start(struct machine *machine, bool restart, enum machine_next *next
 enum machine_next machine_answer(struct machine *machine, const struct hv_exit *exit);
 /* Looks at KEEL_EVENT_*: resets by the guest, a dead vCPU. */
 enum machine_next machine_look(struct machine *machine);
-#define MACHINE_EVENTS (KEEL_EVENT_RESET | KEEL_EVENT_TRIPLE_FAULT | KEEL_EVENT_DEAD)
+#define MACHINE_EVENTS                                                                             \
+	(KEEL_EVENT_RESET | KEEL_EVENT_TRIPLE_FAULT | KEEL_EVENT_DEAD | KEEL_EVENT_STATE)
 /* The operator's: as the button on the case; the reset button; the plug. */
 void machine_press_power_button(struct machine *machine);
 int machine_reset(struct machine *machine, char *error, size_t error_bytes);

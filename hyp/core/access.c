@@ -3,6 +3,7 @@
  * does. */
 
 #include "hyp/core/access.h"
+#include "hyp/core/away.h"
 #include "hyp/core/root.h"
 #include "hyp/core/run.h"
 #include "hyp/core/sched.h"
@@ -96,6 +97,8 @@ void access_park(struct vcpu *v)
 
 	v->park_tsc = since;
 	v->counters.root_exits++;
+	if (away_is())
+		__atomic_add_fetch(&vm->away_exits, 1, __ATOMIC_RELAXED);
 	vcpu_make_current(NULL); /* root may read its registers while it waits */
 	__atomic_add_fetch(&vm->exits_waiting, 1, __ATOMIC_RELAXED);
 	sched_put(v, VCPU_EXIT);

@@ -123,6 +123,18 @@ static int64_t destroy_commit(struct call *c)
 	return result;
 }
 
+/* Of vCPUs that park or go on at this moment one may be told wrong; it is a figure to look at. */
+static void count_waiting(struct vm *vm, uint32_t by_kind[4])
+{
+	for (uint32_t i = 0; i < vm->partition.vcpu_count; i++) {
+		const struct vcpu_vm *x = vm_vcpu(vm, i)->vm;
+		uint32_t kind = x->access.kind;
+
+		if (__atomic_load_n(&x->parked, __ATOMIC_ACQUIRE) != 0 && kind >= 1 && kind <= 4)
+			by_kind[kind - 1]++;
+	}
+}
+
 static int64_t vm_info_commit(struct call *c)
 {
 	struct keel_hc_vm_info *i = &c->b.vm_info;
@@ -144,6 +156,10 @@ static int64_t vm_info_commit(struct call *c)
 	i->tsc_offset = vm->tsc_offset;
 	i->exits_waiting = __atomic_load_n(&vm->exits_waiting, __ATOMIC_RELAXED);
 	i->resets = __atomic_load_n(&vm->resets, __ATOMIC_RELAXED);
+	i->away_policy = vm->away_policy;
+	i->away_ms = vm->away_ms;
+	i->away_exits = __atomic_load_n(&vm->away_exits, __ATOMIC_RELAXED);
+	count_waiting(vm, i->waiting_by_kind);
 	vm_put(vm);
 	return 0;
 }

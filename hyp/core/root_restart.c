@@ -2,6 +2,7 @@
 /* Stopping a root, keeping its images, and starting the next. */
 
 #include "hyp/core/root_restart.h"
+#include "hyp/core/away.h"
 #include "hyp/core/root.h"
 #include "hyp/core/root_images.h"
 #include "hyp/core/root_plan.h"
@@ -80,6 +81,7 @@ void root_restart_request(const char *why)
 		return;
 	log_line("root: %s%s", why, root_images_is_ready() ? "" : ", before it was ready");
 	note(why);
+	away_begin();
 	__atomic_store_n(&restart.watch_tsc, UINT64_MAX, __ATOMIC_RELEASE);
 	for (unsigned i = 0; i < cpu_count; i++) {
 		__atomic_store_n(&root_partition.vcpus[i].look, 1, __ATOMIC_SEQ_CST);
@@ -95,14 +97,22 @@ void root_restart_request(const char *why)
  */
 uint64_t root_restart_watch_tsc(void)
 {
+	uint64_t watch = __atomic_load_n(&restart.watch_tsc, __ATOMIC_ACQUIRE);
+	uint64_t policies = away_deadline();
+
 	if (percpu()->index != cpu_count - 1)
 		return UINT64_MAX;
-	return __atomic_load_n(&restart.watch_tsc, __ATOMIC_ACQUIRE);
+	return watch < policies ? watch : policies;
 }
 
 void root_restart_watch(void)
 {
-	if (tsc_now() < root_restart_watch_tsc())
+	uint64_t now = tsc_now();
+
+	if (now < root_restart_watch_tsc())
+		return;
+	away_run(now);
+	if (now < __atomic_load_n(&restart.watch_tsc, __ATOMIC_ACQUIRE))
 		return;
 	root_restart_request(root_images_is_ready() ? "no heartbeat" : "not ready in time");
 }
@@ -119,6 +129,7 @@ static void watch_for(uint64_t ms)
 void root_restart_ready(void)
 {
 	root_images_ready();
+	away_end();
 	watch_for(0);
 }
 

@@ -4,7 +4,7 @@
 #include "hyp/core/trace.h"
 #include "hyp/x86/x86.h"
 
-#define TRACE_EXITS 16u /* a power of two */
+#define TRACE_EXITS 64u /* a power of two */
 
 struct trace_entry {
 	uint64_t tsc, rip;
@@ -58,6 +58,11 @@ static void dump_cpu(unsigned cpu)
 		        kind_names[e->kind], e->vendor_code, (unsigned long long)e->rip,
 		        e->cut_type == CPU_INJECT_NONE ? "" : " cutting an event short");
 	}
+}
+
+void trace_tell(void)
+{
+	dump_cpu(percpu()->index);
 }
 
 void core_dump(void)

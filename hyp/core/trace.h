@@ -7,3 +7,6 @@
 
 /* Notes v->exit. Owner CPU only; a few stores. */
 void trace_exit(const struct vcpu *v);
+
+/* Logs this CPU's last exits. */
+void trace_tell(void);

@@ -93,6 +93,7 @@ struct vm {
 	char name[KEEL_VM_NAME_BYTES];   /* (c) */
 	uint8_t uuid[16];                /* (c) */
 	uint32_t flags, weight;          /* (c) */
+	uint32_t away_policy, away_ms;   /* (c) KEEL_AWAY_* */
 	uint64_t ram_bytes, vault_bytes; /* (c) */
 	uint32_t *frames;                /* (c) HPA >> 21 of each page: RAM, then vault */
 	uint32_t ram_frames;             /* (c) */
@@ -112,6 +113,7 @@ struct vm {
 	uint32_t state;                  /* (a) KEEL_VM_STATE_* */
 	uint32_t resets;                 /* (a) */
 	uint32_t exits_waiting;          /* (a) */
+	uint32_t away_exits;             /* (a) exits that began while root was away */
 	uint32_t home_cpu;               /* (c) runs the timers of the shared devices */
 	uint64_t shared_timer_tsc;       /* (q) host TSC */
 	struct vm *home_next;            /* (q) VMs whose timers that CPU runs */
@@ -119,6 +121,7 @@ struct vm {
 	struct doorbell_table doorbells; /* its own lock */
 	uint32_t logged[VM_LOG_ONCE];    /* (l) what was reported once already */
 	uint32_t logged_count;           /* (l) */
+	uint32_t told;                   /* (a) times that a vCPU of it was described in the log */
 };
 
 static inline struct vcpu *vm_vcpu(struct vm *vm, uint32_t index)

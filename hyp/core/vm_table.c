@@ -103,6 +103,9 @@ int64_t vm_create_check(const struct keel_hc_vm_create *c)
 	if (c->ram_bytes == 0 || c->ram_bytes % LARGE_BYTES || c->vault_bytes % LARGE_BYTES ||
 	        c->vault_bytes < KEEL_VM_VAULT_MIN || c->wall_clock_s < 0)
 		return -KEEL_EINVAL;
+	if (c->away_policy > KEEL_AWAY_STOP ||
+	        (c->away_ms == 0) != (c->away_policy == KEEL_AWAY_WAIT))
+		return -KEEL_EINVAL;
 	for (size_t i = 0; i < sizeof(c->reserved) / sizeof(c->reserved[0]); i++)
 		if (c->reserved[i] != 0)
 			return -KEEL_EINVAL;
@@ -213,6 +216,8 @@ static void set_identity(struct vm *vm, uint32_t id, const struct keel_hc_vm_cre
 	memcpy(vm->uuid, c->uuid, sizeof(vm->uuid));
 	vm->flags = c->flags;
 	vm->weight = c->weight == 0 ? 100 : c->weight;
+	vm->away_policy = c->away_policy;
+	vm->away_ms = c->away_ms;
 	vm->ram_bytes = c->ram_bytes;
 	vm->vault_bytes = c->vault_bytes;
 	vm->ram_frames = (uint32_t)(c->ram_bytes / LARGE_BYTES);

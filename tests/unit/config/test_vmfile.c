@@ -20,6 +20,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "abi/hypercall.h"
 #include "config/vmfile.h"
 #include "hw/linux_boot.h"
 
@@ -48,7 +49,8 @@ static void test_all_keys(void **state)
 	                  "net { bridge = br0; mac = 52:54:00:12:34:56 }\n"
 	                  "net [ { tap = tap7 } ]\n"
 	                  "rng = off\nautostart = true\non_reboot = destroy\n"
-	                  "on_poweroff = preserve\nweight = 250\npinned = on\n"));
+	                  "on_poweroff = preserve\nweight = 250\npinned = on\n"
+	                  "without_root = reset\nwithout_root_after = 90\n"));
 	assert_string_equal(vm.name, "web-1.x_y");
 	assert_true(vm.has_uuid);
 	assert_int_equal(vm.uuid[0], 0x12);
@@ -73,6 +75,8 @@ static void test_all_keys(void **state)
 	assert_int_equal(vm.on_reboot, DEFINITION_DESTROY);
 	assert_int_equal(vm.on_poweroff, DEFINITION_PRESERVE);
 	assert_int_equal(vm.weight, 250);
+	assert_int_equal(vm.without_root, KEEL_AWAY_RESET);
+	assert_int_equal(vm.without_root_s, 90);
 	assert_true(vm.pinned);
 }
 
@@ -82,6 +86,8 @@ static void test_defaults(void **state)
 	assert_true(parse(HEAD));
 	assert_int_equal(vm.cpus, 1);
 	assert_int_equal(vm.weight, 100);
+	assert_int_equal(vm.without_root, KEEL_AWAY_WAIT);
+	assert_int_equal(vm.without_root_s, 0);
 	assert_true(vm.rng);
 	assert_false(vm.autostart || vm.pinned || vm.has_uuid);
 	assert_int_equal(vm.on_reboot, DEFINITION_RESTART);
@@ -133,6 +139,10 @@ static const struct wrong wrongs[] = {
         {HEAD "net { bridge = a/b }\n", "f:4: 'a/b' cannot be the name of a network interface"},
         {HEAD "on_reboot = preserve\n", "f:4: 'on_reboot' must be restart or destroy"},
         {HEAD "on_poweroff = ignore\n", "f:4: 'on_poweroff' must be restart, destroy or preserve"},
+        {HEAD "without_root = sleep\n", "f:4: 'without_root' must be wait, pause, reset or stop"},
+        {HEAD "without_root = stop\nwithout_root_after = 0\n",
+                "f:5: 'without_root_after' must be a whole number from 1 to 86400"},
+        {HEAD "without_root_after = 5\n", "f:4: 'without_root_after' needs a 'without_root' of"},
         {HEAD "weight = 10001\n", "f:4: 'weight' must be a whole number from 1 to 10000"},
         {HEAD "uuid = 1234\n", "f:4: 'uuid' must look like"},
         {"name = a\nkernel = /k\n", "f:1: the VM has no 'memory'; add for example: memory = 512M"},

@@ -27,7 +27,8 @@ static int fake_info(struct hv *hv, struct keel_hc_vm_info *info)
 	        .vcpus = hv->vcpus,
 	        .ram_bytes = hv->ram_bytes,
 	        .vault_bytes = hv->vault_bytes,
-	        .state = of(hv)->state};
+	        .state = of(hv)->state,
+	        .away_policy = of(hv)->away_policy};
 	return 0;
 }
 

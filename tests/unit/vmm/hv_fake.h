@@ -30,6 +30,7 @@ struct hv_fake {
 	unsigned pin_writes[24];
 	struct keel_vcpu_state vcpu0;
 	bool vcpu0_set;
+	uint32_t away_policy; /* KEEL_AWAY_* */
 	unsigned runs, pauses, resets, completes;
 	uint64_t completed[KEEL_MAX_VCPUS]; /* data of the last completion of each vCPU */
 	uint64_t again; /* so many completed exits are followed by the same again */

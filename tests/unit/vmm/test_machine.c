@@ -193,6 +193,38 @@ static void test_killed_within_a_boot(void **state)
 	assert_int_equal(machine->state.boots, 2);
 }
 
+/* hyp did to it what without_root says; the process that attaches does the rest. */
+static void test_root_was_away_for_too_long(void **state)
+{
+	(void)state;
+	start();
+	leave(MACHINE_BOOTED, KEEL_VM_STATE_RESET);
+	fake->hv.shared->reset_cause = KEEL_RESET_AWAY;
+	assert_int_equal(start(), MACHINE_GO_ON);
+	assert_int_equal(machine->state.boots, 2);
+	leave(MACHINE_BOOTED, KEEL_VM_STATE_RESET);
+	fake->hv.shared->reset_cause = KEEL_RESET_AWAY_STOP;
+	assert_int_equal(start(), MACHINE_OFF);
+	assert_int_equal(machine->state.boot_state, MACHINE_STOPPED);
+	assert_int_equal(machine->state.boots, 2);
+}
+
+/* Its time ran out after the process had attached, before root was ready. */
+static void test_paused_after_the_process_had_attached(void **state)
+{
+	(void)state;
+	start();
+	fake->state = KEEL_VM_STATE_PAUSED;
+	fake->hv.shared->events = KEEL_EVENT_STATE;
+	fake->runs = 0;
+	assert_int_equal(machine_look(machine), MACHINE_GO_ON);
+	assert_int_equal(fake->runs, 0); /* by somebody else */
+	fake->away_policy = KEEL_AWAY_PAUSE;
+	fake->hv.shared->events = KEEL_EVENT_STATE;
+	assert_int_equal(machine_look(machine), MACHINE_GO_ON);
+	assert_int_equal(fake->runs, 1);
+}
+
 static void test_attach_to_a_running_guest(void **state)
 {
 	struct hv_exit exit;
@@ -549,6 +581,8 @@ int main(void)
 	        TEST(test_malformed_slots),
 	        TEST(test_killed_before_anything_ran),
 	        TEST(test_killed_within_a_boot),
+	        TEST(test_root_was_away_for_too_long),
+	        TEST(test_paused_after_the_process_had_attached),
 	        TEST(test_attach_to_a_running_guest),
 	        TEST(test_doorbells_of_the_dead_are_dropped),
 	        TEST(test_guest_resets),

@@ -84,6 +84,10 @@ bool sched_unpark(struct vcpu *v)
 	return true;
 }
 static unsigned notified;
+bool away_is(void)
+{
+	return true;
+}
 void root_notify_vm(uint32_t id)
 {
 	assert_int_equal(id, 1);
@@ -639,6 +643,7 @@ static void dropped_exit_cannot_be_answered(void **state)
 	access_park(&vcpu);
 	sequence = vcpu_vm.sequence;
 	assert_int_equal(vm.exits_waiting, 1);
+	assert_int_equal(vm.away_exits, 1);
 	access_drop(&vcpu);
 	assert_int_equal(vm.exits_waiting, 0);
 	assert_int_equal(vcpu_vm.pending, PENDING_NONE);
