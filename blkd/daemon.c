@@ -113,11 +113,13 @@ static void stats_print(struct daemon *d)
 	struct blk_stats s;
 
 	blk_stats_read(d->blk, &s);
-	printf("{\"reads\": %llu, \"writes\": %llu, \"flushes\": %llu, \"read_bytes\": %llu, "
+	printf("{\"backend\": \"%s\", \"reads\": %llu, \"writes\": %llu, \"flushes\": %llu, "
+	       "\"read_bytes\": %llu, "
 	       "\"write_bytes\": %llu, \"errors\": %llu, \"kicks\": %llu, \"calls\": %llu, "
 	       "\"waits\": %llu, \"watch_hits\": %llu, \"watch_misses\": %llu, \"bounced\": %llu, "
 	       "\"resumed\": %llu}\n",
-	        (unsigned long long)s.requests[BLK_READ], (unsigned long long)s.requests[BLK_WRITE],
+	        blk_backend_name(d->blk), (unsigned long long)s.requests[BLK_READ],
+	        (unsigned long long)s.requests[BLK_WRITE],
 	        (unsigned long long)s.requests[BLK_FLUSH], (unsigned long long)s.bytes[BLK_READ],
 	        (unsigned long long)s.bytes[BLK_WRITE], (unsigned long long)s.errors,
 	        (unsigned long long)s.kicks, (unsigned long long)s.calls,

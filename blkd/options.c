@@ -23,6 +23,8 @@ enum {
 	OPT_SERIAL,
 	OPT_CACHED,
 	OPT_FIXED,
+	OPT_BACKEND,
+	OPT_WORKERS,
 	OPT_WATCH,
 	OPT_LOCK_WAIT,
 	OPT_HELP,
@@ -39,6 +41,8 @@ static const struct option table[] = {
         {"serial", required_argument, NULL, OPT_SERIAL},
         {"cached", no_argument, NULL, OPT_CACHED},
         {"fixed-buffers", no_argument, NULL, OPT_FIXED},
+        {"backend", required_argument, NULL, OPT_BACKEND},
+        {"workers", required_argument, NULL, OPT_WORKERS},
         {"watch-us", required_argument, NULL, OPT_WATCH},
         {"lock-wait-ms", required_argument, NULL, OPT_LOCK_WAIT},
         {"help", no_argument, NULL, OPT_HELP},
@@ -54,6 +58,8 @@ static void usage_print(FILE *out)
 	      "  --serial=TEXT          at most 20 bytes\n"
 	      "  --cached               through the page cache\n"
 	      "  --fixed-buffers        register guest memory with the kernel, which pins it\n"
+	      "  --backend=WORD         io_uring, or workers (measured when the disk is opened)\n"
+	      "  --workers=N            at most so many, 1 to 32 (32)\n"
 	      "  --watch-us=N           how long to watch a ring after work (32; 0: never)\n"
 	      "  --lock-wait-ms=N       how long to wait for a predecessor to be gone (10000)\n"
 	      "  --print-capabilities   what this program is, as JSON\n",
@@ -81,6 +87,7 @@ static bool option_take_number(struct options *o, int which, const char *name, c
 	static const unsigned long most[] = {[OPT_FD] = 1u << 20,
 	        [OPT_QUEUES] = BLK_QUEUE_MAX,
 	        [OPT_BLOCK_SIZE] = 4096,
+	        [OPT_WORKERS] = BLK_WORKERS,
 	        [OPT_WATCH] = WATCH_US_MAX,
 	        [OPT_LOCK_WAIT] = 3600000};
 	unsigned long n;
@@ -91,10 +98,24 @@ static bool option_take_number(struct options *o, int which, const char *name, c
 	case OPT_FD: o->listen_fd = (int)n; break;
 	case OPT_QUEUES: o->disk.queue_count = (unsigned)n; break;
 	case OPT_BLOCK_SIZE: o->disk.block_bytes = (uint32_t)n; break;
+	case OPT_WORKERS: o->disk.workers = (unsigned)n; break;
 	case OPT_WATCH: o->disk.watch_ns = (uint32_t)n * 1000; break;
 	default: o->disk.lock_wait_ms = (uint32_t)n;
 	}
 	return true;
+}
+
+static enum options_result backend_take(struct options *o)
+{
+	if (!strcmp(optarg, "io_uring"))
+		o->disk.backend = BLK_BACKEND_RING;
+	else if (!strcmp(optarg, "workers"))
+		o->disk.backend = BLK_BACKEND_WORKERS;
+	else {
+		fprintf(stderr, "keel-blk: --backend: io_uring or workers, not '%s'\n", optarg);
+		return OPTIONS_WRONG;
+	}
+	return OPTIONS_RUN;
 }
 
 static enum options_result option_take(struct options *o, int which, const char *name)
@@ -106,6 +127,7 @@ static enum options_result option_take(struct options *o, int which, const char 
 	case OPT_SERIAL: o->disk.serial = optarg; return OPTIONS_RUN;
 	case OPT_CACHED: o->disk.cached = true; return OPTIONS_RUN;
 	case OPT_FIXED: o->disk.fixed_buffers = true; return OPTIONS_RUN;
+	case OPT_BACKEND: return backend_take(o);
 	case OPT_CAPABILITIES:
 		puts("{\"type\": \"block\", \"features\": [\"read-only\", \"blk-file\"]}");
 		return OPTIONS_DONE;

@@ -61,6 +61,33 @@ static int disk_build(struct blk *blk)
 	return 0;
 }
 
+const char *blk_backend_name(const struct blk *blk)
+{
+	return blk->workers ? "workers" : "io_uring";
+}
+
+static int backend_choose(struct blk *blk)
+{
+	const struct engine_events *events = &blk->config.events;
+	bool wanted = blk->config.backend == BLK_BACKEND_WORKERS && !blk->file.is_null;
+	char why[160] = "as configured", line[512];
+
+	if (blk->config.backend == BLK_BACKEND_MEASURE) {
+		blk_probe_run(&blk->file, &blk->probe);
+		blk_probe_describe(&blk->probe, why, sizeof(why));
+		wanted = blk_probe_wants_workers(&blk->probe);
+	}
+	if (wanted) {
+		blk->workers = blk_workers_new(&blk->file, blk->config.workers);
+		if (!blk->workers)
+			return -ENOMEM;
+	}
+	snprintf(line, sizeof(line), "disk %s: by %s (%s)", blk->path, blk_backend_name(blk), why);
+	if (events->log)
+		events->log(events->owner, line);
+	return 0;
+}
+
 int blk_open(struct blk **out, const struct blk_config *config, char *error, size_t error_bytes)
 {
 	int rc = config_check(config, error, error_bytes);
@@ -77,10 +104,15 @@ int blk_open(struct blk **out, const struct blk_config *config, char *error, siz
 	blk->config = *config;
 	blk->file.fd = blk->file.paged_fd = -1;
 	rc = disk_build(blk);
-	if (rc)
-		snprintf(error, error_bytes, "disk %s: %s", config->path, strerror(-rc));
-	else
+	if (!rc)
 		rc = blk_file_open(&blk->file, config, error, error_bytes);
+	else
+		snprintf(error, error_bytes, "disk %s: %s", config->path, strerror(-rc));
+	if (!rc) {
+		rc = backend_choose(blk);
+		if (rc)
+			snprintf(error, error_bytes, "disk %s: no memory", config->path);
+	}
 	if (rc) {
 		blk_close(blk);
 		return rc;
@@ -97,6 +129,7 @@ void blk_close(struct blk *blk)
 {
 	if (!blk)
 		return;
+	blk_workers_free(blk->workers);
 	blk_file_close(&blk->file);
 	if (blk->zeroes)
 		munmap(blk->zeroes, BLK_ZERO_BYTES);
@@ -169,7 +202,9 @@ static void queue_release(struct blk_queue *q)
 {
 	if (q->stop_fd >= 0)
 		close(q->stop_fd);
-	q->stop_fd = -1;
+	if (q->done_fd >= 0)
+		close(q->done_fd);
+	q->stop_fd = q->done_fd = -1;
 	free(q->reqs);
 	q->reqs = NULL;
 }
@@ -186,11 +221,12 @@ static int queue_prepare(struct blk_queue *q, const struct engine_queue *queue)
 	q->index = queue->index;
 	q->stats = stats;
 	q->kick_fd = queue->kick_fd;
-	q->stop_fd = -1;
+	q->stop_fd = q->done_fd = -1;
 	q->features = queue->ring.features;
 	q->watch = WATCH_START;
 	q->bounce_free = (1u << BLK_BOUNCE_BUFFERS) - 1;
 	q->bounce_last = &q->bounce_first;
+	q->hand_last = &q->hand_first;
 	rc = vring_attach(&q->vr, &queue->ring);
 	if (rc)
 		return rc;
@@ -198,7 +234,9 @@ static int queue_prepare(struct blk_queue *q, const struct engine_queue *queue)
 	if (!q->reqs)
 		return -ENOMEM;
 	q->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return q->stop_fd < 0 ? -errno : 0;
+	if (q->stop_fd >= 0 && blk->workers)
+		q->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return q->stop_fd < 0 || (blk->workers && q->done_fd < 0) ? -errno : 0;
 }
 
 /* Signals go to the owner's threads. */

@@ -21,6 +21,10 @@
  * by turning kicks on and looking once more. One thread of the process watches at a time; a queue
  * whose watches are in vain stops trying but for a probe now and then.
  *
+ * Back ends. io_uring, by each queue's own ring; or, for storage that makes who asks wait, a pool
+ * of up to BLK_WORKERS threads for the disk (blk_workers.h). blk_open measures which one suits
+ * (blk_probe.h) and tells it in a line of the log; the configuration may say it instead.
+ *
  * Locks. Byte ranges of the open file description (OFD), QEMU's own bytes among them, so that a
  * disk has one writer, or readers, of keelOS's or QEMU's. The kernel drops such a lock only when
  * the last request on the description is over, so having got the lock also means: no read or write
@@ -34,6 +38,9 @@
  */
 struct blk;
 
+enum blk_backend { BLK_BACKEND_MEASURE, BLK_BACKEND_RING, BLK_BACKEND_WORKERS };
+#define BLK_WORKERS 32u
+
 struct blk_config {
 	const char *path;
 	const char *serial; /* at most 20 bytes; NULL: none */
@@ -44,6 +51,8 @@ struct blk_config {
 	 * failure: what was answered must be there afterwards, though no flush was asked for.
 	 */
 	bool guest_outlives;
+	enum blk_backend backend;
+	unsigned workers;      /* at most so many; 0: BLK_WORKERS */
 	bool fixed_buffers;    /* register guest memory with each queue's ring; pins it */
 	unsigned queue_count;  /* 1.. */
 	uint32_t block_bytes;  /* what the guest is told: 512 or 4096; 0: what the device has, 512
@@ -106,4 +115,6 @@ int blk_queue_start(struct blk *blk, const struct engine_queue *queue);
  */
 int blk_queue_stop(struct blk *blk, unsigned index, unsigned timeout_ms);
 
+/* "io_uring" or "workers". */
+const char *blk_backend_name(const struct blk *blk);
 void blk_stats_read(const struct blk *blk, struct blk_stats *out);

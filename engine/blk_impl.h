@@ -7,7 +7,9 @@
 #include <stdatomic.h>
 
 #include "engine/blk_file.h"
+#include "engine/blk_probe.h"
 #include "engine/blk_req.h"
+#include "engine/blk_workers.h"
 #include "engine/watch.h"
 
 #define BLK_BOUNCE_BYTES   65536u
@@ -21,11 +23,14 @@ enum { BLK_FILE_MAIN, BLK_FILE_PAGED, BLK_FILES };
 /* user_data of the polls; requests have their address. */
 #define BLK_TAG_KICK 1u
 #define BLK_TAG_STOP 2u
+#define BLK_TAG_DONE 3u /* a worker has answered while the queue's thread slept */
+#define BLK_TAG_LAST 3u
 
 /*
  * Fields are the queue's thread's own once it runs, but for
  *   [c] counters: written by the thread, read by anyone; relaxed
  *   [s] start and stop: under lock
+ *   [w] shared with the workers, where there are any
  */
 struct blk_queue {
 	struct blk *blk;
@@ -41,8 +46,7 @@ struct blk_queue {
 	bool stopping;
 	bool told_broken;
 	bool fixed_files;
-	bool rearm_kick;
-	bool rearm_stop;
+	unsigned rearm; /* a bit for each BLK_TAG_* whose poll has ended */
 	uint64_t features;
 	struct vring vr;
 	struct io_uring ring;
@@ -56,6 +60,12 @@ struct blk_queue {
 	uint8_t *bounce[BLK_BOUNCE_BUFFERS];
 	unsigned bounce_free; /* a bit for each that is free */
 	struct blk_req *bounce_first, **bounce_last;
+	struct blk_req *hand_first, **hand_last; /* prepared for the workers, not yet handed over */
+	unsigned hand_count;
+	_Atomic(struct blk_req *) done; /* [w] run by workers; the last one first */
+	atomic_bool sleeps;             /* [w] wants a signal on done_fd */
+	atomic_uint delivering;         /* [w] workers that still touch this queue */
+	int done_fd;
 	unsigned fixed_count;
 	struct iovec fixed[BLK_FIXED_MAX];
 	struct blk_stats stats; /* [c] */
@@ -66,7 +76,9 @@ struct blk {
 	char *path;
 	char serial[VIRTIO_BLK_ID_BYTES];
 	struct blk_file file;
-	uint8_t *zeroes; /* BLK_ZERO_BYTES of the zero page */
+	struct blk_probe probe;
+	struct blk_workers *workers; /* NULL: the queues' rings do the I/O */
+	uint8_t *zeroes;             /* BLK_ZERO_BYTES of the zero page */
 	_Atomic uint64_t sectors;
 	atomic_bool writeback;
 	atomic_bool unsettled; /* each write is synchronous: config.guest_outlives, and its data
@@ -85,12 +97,22 @@ static inline void blk_count(uint64_t *counter, uint64_t by)
 
 /* blk_queue.c */
 void *blk_queue_main(void *queue);
-/* A submission entry; hands what is prepared to the kernel if the ring is full. */
-struct io_uring_sqe *blk_queue_sqe(struct blk_queue *q);
 /* Answers a request: status byte, used entry, counters. It is published later. */
 void blk_queue_finish(struct blk_queue *q, struct blk_req *req, uint8_t result);
 /* A line for the operator about a failed request, at most one a second. */
 void blk_queue_complain(struct blk_queue *q, const struct blk_req *req, int error);
+
+/* Has a request's system request (req->sys) done, by the ring or a worker. */
+void blk_queue_issue(struct blk_queue *q, struct blk_req *req);
+/* A worker's thread: req->sys.result is there. */
+void blk_queue_deliver(struct blk_queue *q, struct blk_req *req);
+
+/* blk_ring.c */
+int blk_ring_begin(struct blk_queue *q);
+void blk_ring_end(struct blk_queue *q);
+/* A submission entry; hands what is prepared to the kernel if the ring is full. */
+struct io_uring_sqe *blk_ring_sqe(struct blk_queue *q);
+void blk_ring_issue(struct blk_queue *q, struct blk_req *req);
 
 /* blk_io.c: a request is a sequence of system requests, one at a time. */
 /* Prepares the next one, or finishes the request, or puts it in wait for a bounce buffer. */

@@ -28,17 +28,6 @@ static bool is_write_through(const struct blk_queue *q)
 	       atomic_load_explicit(&q->blk->unsettled, memory_order_relaxed);
 }
 
-static void sqe_finish(struct blk_queue *q, struct io_uring_sqe *sqe, struct blk_req *req, int file)
-{
-	if (q->fixed_files) {
-		sqe->fd = file;
-		sqe->flags |= IOSQE_FIXED_FILE;
-	} else {
-		sqe->fd = file == BLK_FILE_MAIN ? q->blk->file.fd : q->blk->file.paged_fd;
-	}
-	io_uring_sqe_set_data(sqe, req);
-}
-
 /* ---- reads and writes ------------------------------------------------------------------------ */
 
 static bool iov_is_aligned(const struct blk_file *file, const struct iovec *iov, unsigned count)
@@ -52,43 +41,36 @@ static bool iov_is_aligned(const struct blk_file *file, const struct iovec *iov,
 	return !(bases % file->memory_align) && !(lengths % file->offset_align);
 }
 
-/* The registered buffer that holds the range whole, or -1. */
-static int fixed_find(const struct blk_queue *q, const struct iovec *iov)
-{
-	uintptr_t at = (uintptr_t)iov->iov_base;
-
-	for (unsigned i = 0; i < q->fixed_count; i++) {
-		uintptr_t base = (uintptr_t)q->fixed[i].iov_base;
-
-		if (at >= base && at - base <= q->fixed[i].iov_len &&
-		        iov->iov_len <= q->fixed[i].iov_len - (at - base))
-			return (int)i;
-	}
-	return -1;
-}
-
 static void rw_prepare(struct blk_queue *q, struct blk_req *req, int file)
 {
-	struct io_uring_sqe *sqe = blk_queue_sqe(q);
-	unsigned count = req->iov_count < IOV_MAX ? req->iov_count : IOV_MAX;
-	unsigned bytes = req->iov->iov_len < INT_MAX ? (unsigned)req->iov->iov_len : INT_MAX;
-	uint64_t at = req->offset + req->done;
+	struct blk_sys *sys = &req->sys;
 	bool write = req->op == BLK_WRITE;
-	int fixed = count == 1 ? fixed_find(q, req->iov) : -1;
 
-	if (fixed >= 0 && write)
-		io_uring_prep_write_fixed(sqe, 0, req->iov->iov_base, bytes, at, fixed);
-	else if (fixed >= 0)
-		io_uring_prep_read_fixed(sqe, 0, req->iov->iov_base, bytes, at, fixed);
-	else if (write)
-		io_uring_prep_writev(sqe, 0, req->iov, count, at);
-	else
-		io_uring_prep_readv(sqe, 0, req->iov, count, at);
+	sys->kind = write ? BLK_SYS_WRITE : BLK_SYS_READ;
+	sys->file = (uint8_t)file;
+	sys->iov = req->iov;
+	sys->count = req->iov_count < IOV_MAX ? req->iov_count : IOV_MAX;
+	sys->at = req->offset + req->done;
 	/* What is written through the page cache beside direct I/O never lingers there. */
-	if (write && (is_write_through(q) || file == BLK_FILE_PAGED))
-		sqe->rw_flags = RWF_DSYNC;
+	sys->flags = write && (is_write_through(q) || file == BLK_FILE_PAGED) ? RWF_DSYNC : 0;
 	req->step = STEP_PLAIN;
-	sqe_finish(q, sqe, req, file);
+	blk_queue_issue(q, req);
+}
+
+/* A read or write of memory of ours. */
+static void buffer_issue(struct blk_queue *q, struct blk_req *req, void *buffer, unsigned bytes,
+        uint64_t at, int file, bool write)
+{
+	struct blk_sys *sys = &req->sys;
+
+	sys->kind = write ? BLK_SYS_WRITE : BLK_SYS_READ;
+	sys->file = (uint8_t)file;
+	sys->one = (struct iovec){buffer, bytes};
+	sys->iov = &sys->one;
+	sys->count = 1;
+	sys->at = at;
+	sys->flags = write && (is_write_through(q) || file == BLK_FILE_PAGED) ? RWF_DSYNC : 0;
+	blk_queue_issue(q, req);
 }
 
 /* Needs: one is free. NULL: no memory. */
@@ -118,7 +100,6 @@ static void bounce_prepare(struct blk_queue *q, struct blk_req *req)
 {
 	uint64_t left = req->length - req->done;
 	unsigned bytes = left < BLK_BOUNCE_BYTES ? (unsigned)left : BLK_BOUNCE_BYTES;
-	struct io_uring_sqe *sqe;
 
 	if (!req->bounce && q->bounce_free) {
 		req->bounce = bounce_take(q);
@@ -136,16 +117,10 @@ static void bounce_prepare(struct blk_queue *q, struct blk_req *req)
 	}
 	blk_count(&q->stats.bounced, 1);
 	req->step = STEP_BOUNCED;
-	sqe = blk_queue_sqe(q);
-	if (req->op == BLK_WRITE) {
+	if (req->op == BLK_WRITE)
 		iov_copy_from(req->iov, req->iov_count, 0, req->bounce, bytes);
-		io_uring_prep_write(sqe, 0, req->bounce, bytes, req->offset + req->done);
-		if (is_write_through(q))
-			sqe->rw_flags = RWF_DSYNC;
-	} else {
-		io_uring_prep_read(sqe, 0, req->bounce, bytes, req->offset + req->done);
-	}
-	sqe_finish(q, sqe, req, BLK_FILE_MAIN);
+	buffer_issue(q, req, req->bounce, bytes, req->offset + req->done, BLK_FILE_MAIN,
+	        req->op == BLK_WRITE);
 }
 
 static void rw_start(struct blk_queue *q, struct blk_req *req)
@@ -192,10 +167,9 @@ static void rw_complete(struct blk_queue *q, struct blk_req *req, int result)
 
 static void fsync_prepare(struct blk_queue *q, struct blk_req *req)
 {
-	struct io_uring_sqe *sqe = blk_queue_sqe(q);
-
-	io_uring_prep_fsync(sqe, 0, IORING_FSYNC_DATASYNC);
-	sqe_finish(q, sqe, req, BLK_FILE_MAIN);
+	req->sys.kind = BLK_SYS_SYNC;
+	req->sys.file = BLK_FILE_MAIN;
+	blk_queue_issue(q, req);
 }
 
 static void zeroes_prepare(struct blk_queue *q, struct blk_req *req, uint64_t at, uint64_t left)
@@ -203,12 +177,9 @@ static void zeroes_prepare(struct blk_queue *q, struct blk_req *req, uint64_t at
 	const struct blk_file *file = &q->blk->file;
 	unsigned bytes = left < BLK_ZERO_BYTES ? (unsigned)left : BLK_ZERO_BYTES;
 	bool paged = file->direct && (at % file->offset_align || bytes % file->offset_align);
-	struct io_uring_sqe *sqe = blk_queue_sqe(q);
 
-	io_uring_prep_write(sqe, 0, q->blk->zeroes, bytes, at);
-	if (is_write_through(q) || paged)
-		sqe->rw_flags = RWF_DSYNC;
-	sqe_finish(q, sqe, req, paged ? BLK_FILE_PAGED : BLK_FILE_MAIN);
+	buffer_issue(
+	        q, req, q->blk->zeroes, bytes, at, paged ? BLK_FILE_PAGED : BLK_FILE_MAIN, true);
 }
 
 static uint8_t zero_first_method(const struct blk_queue *q, const struct virtio_blk_range *r)
@@ -221,9 +192,7 @@ static uint8_t zero_first_method(const struct blk_queue *q, const struct virtio_
 static void ranges_start(struct blk_queue *q, struct blk_req *req)
 {
 	const struct virtio_blk_range *r = &req->ranges[req->range_at];
-	struct io_uring_sqe *sqe;
 	uint64_t at, bytes;
-	int mode;
 
 	while (req->range_at < req->range_count && !r->num_sectors)
 		r = &req->ranges[++req->range_at];
@@ -244,15 +213,17 @@ static void ranges_start(struct blk_queue *q, struct blk_req *req)
 		zeroes_prepare(q, req, at, bytes);
 		return;
 	}
-	mode = FALLOC_FL_KEEP_SIZE |
-	       (req->op == BLK_ZERO && req->method == ZERO_RANGE ? FALLOC_FL_ZERO_RANGE
-	                                                         : FALLOC_FL_PUNCH_HOLE);
 	/* What is given back or marked as zeroes is written anew through the file's map. */
 	if (q->blk->config.guest_outlives && !q->blk->file.is_device)
 		atomic_store(&q->blk->unsettled, true);
-	sqe = blk_queue_sqe(q);
-	io_uring_prep_fallocate(sqe, 0, mode, (off_t)at, (off_t)bytes);
-	sqe_finish(q, sqe, req, BLK_FILE_MAIN);
+	req->sys.kind = BLK_SYS_ALLOCATE;
+	req->sys.file = BLK_FILE_MAIN;
+	req->sys.flags = FALLOC_FL_KEEP_SIZE |
+	                 (req->op == BLK_ZERO && req->method == ZERO_RANGE ? FALLOC_FL_ZERO_RANGE
+	                                                                   : FALLOC_FL_PUNCH_HOLE);
+	req->sys.at = at;
+	req->sys.length = bytes;
+	blk_queue_issue(q, req);
 }
 
 static void range_done(struct blk_queue *q, struct blk_req *req)

@@ -2,8 +2,10 @@
 /* The thread that serves one disk queue: complete, publish, take, submit, watch, wait. */
 #include "engine/blk_impl.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WATCH_SPINS      16u
-#define FIXED_PART_BYTES (1ull << 30)
+#define WATCH_SPINS 16u
 
 static uint64_t clock_ns(void)
 {
@@ -23,17 +24,6 @@ static uint64_t clock_ns(void)
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
-
-struct io_uring_sqe *blk_queue_sqe(struct blk_queue *q)
-{
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&q->ring);
-
-	while (!sqe) {
-		io_uring_submit(&q->ring);
-		sqe = io_uring_get_sqe(&q->ring);
-	}
-	return sqe;
-}
 
 void blk_queue_finish(struct blk_queue *q, struct blk_req *req, uint8_t result)
 {
@@ -86,31 +76,107 @@ static bool publish(struct blk_queue *q)
 	return true;
 }
 
+/* ---- the back end ---------------------------------------------------------------------------- */
+
+void blk_queue_issue(struct blk_queue *q, struct blk_req *req)
+{
+	if (!q->blk->workers) {
+		blk_ring_issue(q, req);
+		return;
+	}
+	req->queue = q;
+	req->next = NULL;
+	*q->hand_last = req;
+	q->hand_last = &req->next;
+	q->hand_count++;
+}
+
+/* Has all that was prepared done. */
+static void hand_over(struct blk_queue *q)
+{
+	struct blk_req *first = q->hand_first, *next;
+	unsigned count = q->hand_count;
+
+	if (!first)
+		return;
+	q->hand_first = NULL;
+	q->hand_count = 0;
+	if (!blk_workers_hand(q->blk->workers, first, q->hand_last, count))
+		/* Without any thread this one does the work. */
+		for (; first; first = next) {
+			next = first->next;
+			blk_workers_run(&q->blk->file, &first->sys);
+			blk_queue_deliver(q, first);
+		}
+	q->hand_last = &q->hand_first;
+}
+
+void blk_queue_deliver(struct blk_queue *q, struct blk_req *req)
+{
+	struct blk_req *old = atomic_load_explicit(&q->done, memory_order_relaxed);
+	uint64_t one = 1;
+
+	/* Until this ends the queue is not taken down, though the request may be answered. */
+	atomic_fetch_add_explicit(&q->delivering, 1, memory_order_relaxed);
+	do
+		req->next = old;
+	while (!atomic_compare_exchange_weak_explicit(
+	        &q->done, &old, req, memory_order_seq_cst, memory_order_relaxed));
+	/* Pairs with may_sleep: either it sees the answer or this sees that it sleeps. */
+	if (atomic_load_explicit(&q->sleeps, memory_order_seq_cst) &&
+	        atomic_exchange(&q->sleeps, false))
+		assert(write(q->done_fd, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN);
+	atomic_fetch_sub_explicit(&q->delivering, 1, memory_order_release);
+}
+
+/* False: a worker has answered meanwhile. */
+static bool may_sleep(struct blk_queue *q)
+{
+	if (!q->blk->workers)
+		return true;
+	atomic_store_explicit(&q->sleeps, true, memory_order_seq_cst);
+	return !atomic_load_explicit(&q->done, memory_order_seq_cst);
+}
+
 /* ---- what the kernel says -------------------------------------------------------------------- */
 
-static void poll_arm(struct blk_queue *q, int fd, uint64_t tag)
+static void poll_arm(struct blk_queue *q, uint64_t tag)
 {
-	struct io_uring_sqe *sqe = blk_queue_sqe(q);
+	const int fds[] = {[BLK_TAG_KICK] = q->kick_fd,
+	        [BLK_TAG_STOP] = q->stop_fd,
+	        [BLK_TAG_DONE] = q->done_fd};
+	struct io_uring_sqe *sqe = blk_ring_sqe(q);
 
-	io_uring_prep_poll_multishot(sqe, fd, POLLIN);
+	io_uring_prep_poll_multishot(sqe, fds[tag], POLLIN);
 	sqe->user_data = tag;
 }
 
 /* A poll counts signals by itself, so nobody needs to read the descriptor. */
 static void poll_complete(struct blk_queue *q, const struct io_uring_cqe *cqe)
 {
-	bool kick = cqe->user_data == BLK_TAG_KICK;
-
-	if (kick)
+	if (cqe->user_data == BLK_TAG_KICK)
 		blk_count(&q->stats.kicks, 1);
-	else
+	else if (cqe->user_data == BLK_TAG_STOP)
 		q->stopping = true;
-	if (cqe->flags & IORING_CQE_F_MORE)
-		return;
-	if (kick)
-		q->rearm_kick = true;
-	else
-		q->rearm_stop = true;
+	if (!(cqe->flags & IORING_CQE_F_MORE))
+		q->rearm |= 1u << cqe->user_data;
+}
+
+/* What workers have done, in the order in which they did it. */
+static void reap_done(struct blk_queue *q)
+{
+	struct blk_req *list = atomic_exchange_explicit(&q->done, NULL, memory_order_acquire);
+	struct blk_req *first = NULL, *next;
+
+	for (; list; list = next) {
+		next = list->next;
+		list->next = first;
+		first = list;
+	}
+	for (; first; first = next) {
+		next = first->next;
+		blk_io_complete(q, first, first->sys.result);
+	}
 }
 
 /* Takes all completions. True: there were some. */
@@ -120,6 +186,11 @@ static bool reap(struct blk_queue *q)
 	unsigned before = q->in_flight;
 	bool any = false;
 
+	if (atomic_load_explicit(&q->done, memory_order_relaxed)) {
+		q->now_ns = clock_ns();
+		any = true;
+		reap_done(q);
+	}
 	while (!io_uring_peek_cqe(&q->ring, &cqe)) {
 		struct io_uring_cqe copy = *cqe;
 
@@ -127,16 +198,16 @@ static bool reap(struct blk_queue *q)
 		if (!any)
 			q->now_ns = clock_ns();
 		any = true;
-		if (copy.user_data <= BLK_TAG_STOP)
+		if (copy.user_data <= BLK_TAG_LAST)
 			poll_complete(q, &copy);
 		else
 			blk_io_complete(q, (struct blk_req *)(uintptr_t)copy.user_data, copy.res);
 	}
-	if (q->rearm_kick)
-		poll_arm(q, q->kick_fd, BLK_TAG_KICK);
-	if (q->rearm_stop)
-		poll_arm(q, q->stop_fd, BLK_TAG_STOP);
-	q->rearm_kick = q->rearm_stop = false;
+	for (uint64_t tag = BLK_TAG_KICK; q->rearm; tag++) {
+		if (q->rearm & 1u << tag)
+			poll_arm(q, tag);
+		q->rearm &= ~(1u << tag);
+	}
 	if (q->in_flight == before)
 		return any;
 	publish(q);
@@ -209,6 +280,7 @@ static unsigned take(struct blk_queue *q)
 static bool completion_waits(struct blk_queue *q)
 {
 	return io_uring_cq_ready(&q->ring) ||
+	       atomic_load_explicit(&q->done, memory_order_relaxed) ||
 	       (__atomic_load_n(q->ring.sq.kflags, __ATOMIC_RELAXED) & IORING_SQ_TASKRUN);
 }
 
@@ -241,12 +313,14 @@ static bool watch(struct blk_queue *q)
 /* Hands everything to the kernel and sleeps until it or the guest has something to say. */
 static void wait_for_work(struct blk_queue *q)
 {
-	if (!q->stopping && vring_notify_on(&q->vr)) {
+	if ((!q->stopping && vring_notify_on(&q->vr)) || !may_sleep(q)) {
 		io_uring_submit(&q->ring);
 	} else {
 		blk_count(&q->stats.waits, 1);
 		io_uring_submit_and_wait(&q->ring, 1);
 	}
+	if (q->blk->workers)
+		atomic_store_explicit(&q->sleeps, false, memory_order_relaxed);
 	vring_notify_off(&q->vr);
 }
 
@@ -262,6 +336,7 @@ static void serve(struct blk_queue *q)
 		if (q->stopping && !q->in_flight)
 			return;
 		taken = take(q);
+		hand_over(q);
 		if (q->watch_until_ns && (!taken || !q->in_flight)) {
 			if (io_uring_sq_ready(&q->ring))
 				io_uring_submit(&q->ring);
@@ -274,83 +349,24 @@ static void serve(struct blk_queue *q)
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-/* One issuer and deferred completions (Linux 6.1) where the kernel has them, else what it has. */
-static int ring_make(struct blk_queue *q)
-{
-	static const unsigned flags[] = {
-	        IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
-	        IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
-	        0,
-	};
-	unsigned entries = q->vr.size < 8 ? 8 : q->vr.size;
-	int rc = -EINVAL;
-
-	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]) && rc == -EINVAL; i++) {
-		struct io_uring_params params = {.flags = flags[i]};
-
-		rc = io_uring_queue_init_params(entries, &q->ring, &params);
-	}
-	return rc;
-}
-
-/* Guest memory in parts that one registered buffer can have. All or nothing. */
-static void memory_register(struct blk_queue *q)
-{
-	const struct memtable *mem = q->vr.mem;
-	const struct engine_events *events = &q->blk->config.events;
-	char line[512];
-	int rc;
-	unsigned count = 0;
-
-	for (unsigned i = 0; i < mem->count; i++) {
-		const struct memtable_region *r = &mem->regions[i];
-
-		for (uint64_t at = 0; at < r->size_bytes; at += FIXED_PART_BYTES) {
-			uint64_t left = r->size_bytes - at;
-
-			if (count == BLK_FIXED_MAX)
-				return;
-			q->fixed[count].iov_base = r->host + at;
-			q->fixed[count].iov_len = left < FIXED_PART_BYTES ? left : FIXED_PART_BYTES;
-			count++;
-		}
-	}
-	rc = io_uring_register_buffers(&q->ring, q->fixed, count);
-	if (!rc) {
-		q->fixed_count = count;
-		return;
-	}
-	snprintf(line, sizeof(line),
-	        "disk %s: guest memory cannot be registered (%s; the limit is RLIMIT_MEMLOCK): "
-	        "each request pins its own",
-	        q->blk->path, strerror(-rc));
-	events->log(events->owner, line);
-}
-
 static int thread_begin(struct blk_queue *q)
 {
-	int files[BLK_FILES] = {q->blk->file.fd, q->blk->file.paged_fd};
-	int rc = ring_make(q);
+	int rc = blk_ring_begin(q);
 
 	if (rc)
 		return rc;
-	io_uring_register_ring_fd(&q->ring);
-	q->fixed_files = !io_uring_register_files(&q->ring, files, BLK_FILES);
-	if (q->blk->config.fixed_buffers)
-		memory_register(q);
-	poll_arm(q, q->kick_fd, BLK_TAG_KICK);
-	poll_arm(q, q->stop_fd, BLK_TAG_STOP);
+	poll_arm(q, BLK_TAG_KICK);
+	poll_arm(q, BLK_TAG_STOP);
+	if (q->blk->workers)
+		poll_arm(q, BLK_TAG_DONE);
 	return 0;
 }
 
 static void thread_end(struct blk_queue *q)
 {
-	/* So that nothing of the files is held when the thread is gone. */
-	if (q->fixed_count)
-		io_uring_unregister_buffers(&q->ring);
-	if (q->fixed_files)
-		io_uring_unregister_files(&q->ring);
-	io_uring_queue_exit(&q->ring);
+	while (atomic_load_explicit(&q->delivering, memory_order_acquire))
+		sched_yield();
+	blk_ring_end(q);
 	blk_io_free(q);
 }
 

@@ -9,13 +9,29 @@
 #include "engine/blk.h"
 #include "engine/vring.h"
 
+/* What the kernel is asked next for a request, by whichever back end. */
+enum blk_sys_kind { BLK_SYS_READ, BLK_SYS_WRITE, BLK_SYS_SYNC, BLK_SYS_ALLOCATE };
+
+struct blk_sys {
+	const struct iovec *iov; /* READ and WRITE */
+	unsigned count;
+	uint8_t kind; /* enum blk_sys_kind */
+	uint8_t file; /* the engine's number of the description */
+	int flags;    /* RWF_* or FALLOC_FL_* */
+	int result;   /* a worker's answer: bytes or a negative errno */
+	uint64_t at;
+	uint64_t length;  /* ALLOCATE */
+	struct iovec one; /* for whom a single buffer is enough */
+};
+
 /* How many buffers and ranges a request holds without an allocation. */
 #define BLK_INLINE_IOV 4u
 
 struct blk_req {
-	struct blk_req *next; /* in a list of those that wait for a bounce buffer */
-	uint8_t *status;      /* the last device-writable byte */
-	uint64_t offset;      /* bytes on the disk */
+	struct blk_req *next;    /* in a list: waits for a bounce buffer, or is with the workers */
+	struct blk_queue *queue; /* the back end's own */
+	uint8_t *status;         /* the last device-writable byte */
+	uint64_t offset;         /* bytes on the disk */
 	uint64_t length;
 	uint64_t done;
 	uint64_t start_ns;
@@ -37,6 +53,7 @@ struct blk_req {
 	uint8_t retries;
 	struct iovec inline_iov[BLK_INLINE_IOV];
 	struct virtio_blk_range inline_range;
+	struct blk_sys sys; /* the back end's own */
 };
 
 /* What the disk is at this moment, as the requests of a queue see it. */

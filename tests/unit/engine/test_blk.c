@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The disk as a guest sees it: every request, rightly and wrongly made, on a real file. */
 /* sources: engine/blk.c engine/blk_file.c engine/blk_settled.c engine/blk_req.c */
-/* sources: engine/blk_io.c engine/blk_queue.c */
+/* sources: engine/blk_io.c engine/blk_queue.c engine/blk_ring.c */
+/* sources: engine/blk_workers.c engine/blk_probe.c */
 /* sources: engine/watch.c engine/vring.c engine/memtable.c engine/iov.c */
 /* libs: -luring */
 #include <setjmp.h>
@@ -18,8 +19,8 @@
 #define IN      VIRTIO_BLK_T_IN
 #define OUT     VIRTIO_BLK_T_OUT
 
-static int start_as(
-        void **state, const char *folder, uint64_t features, bool read_only, bool cached)
+static int start_as(void **state, const char *folder, uint64_t features, bool read_only,
+        bool cached, enum blk_backend backend)
 {
 	struct rig *r = calloc(1, sizeof(*r));
 	struct blk_config c;
@@ -28,28 +29,29 @@ static int start_as(
 	c = rig_config(r);
 	c.read_only = read_only;
 	c.cached = cached;
+	c.backend = backend;
 	*state = r;
 	return rig_start(r, &c, 128, features);
 }
 
 static int setup(void **state)
 {
-	return start_as(state, "/var/tmp", RIG_FEATURES, false, false);
+	return start_as(state, "/var/tmp", RIG_FEATURES, false, false, BLK_BACKEND_RING);
 }
 
 static int setup_cached(void **state)
 {
-	return start_as(state, "/var/tmp", RIG_FEATURES, false, true);
+	return start_as(state, "/var/tmp", RIG_FEATURES, false, true, BLK_BACKEND_RING);
 }
 
 static int setup_tmpfs(void **state)
 {
-	return start_as(state, "/dev/shm", RIG_FEATURES, false, false);
+	return start_as(state, "/dev/shm", RIG_FEATURES, false, false, BLK_BACKEND_RING);
 }
 
 static int setup_read_only(void **state)
 {
-	return start_as(state, "/var/tmp", RIG_FEATURES, true, false);
+	return start_as(state, "/var/tmp", RIG_FEATURES, true, false, BLK_BACKEND_RING);
 }
 
 /* No event index, no FLUSH: write-through. */
@@ -57,7 +59,17 @@ static int setup_plain(void **state)
 {
 	return start_as(state, "/var/tmp",
 	        VIRTIO_BIT(VIRTIO_BLK_F_DISCARD) | VIRTIO_BIT(VIRTIO_BLK_F_WRITE_ZEROES), false,
-	        false);
+	        false, BLK_BACKEND_RING);
+}
+
+static int setup_workers(void **state)
+{
+	return start_as(state, "/var/tmp", RIG_FEATURES, false, false, BLK_BACKEND_WORKERS);
+}
+
+static int setup_workers_tmpfs(void **state)
+{
+	return start_as(state, "/dev/shm", RIG_FEATURES, false, false, BLK_BACKEND_WORKERS);
 }
 
 static int teardown(void **state)
@@ -556,33 +568,47 @@ int main(void)
 	        CASE(test_read_write, setup_cached),
 	        CASE(test_read_write, setup_tmpfs),
 	        CASE(test_read_write, setup_plain),
+	        CASE(test_read_write, setup_workers),
 	        CASE(test_get_id, setup),
 	        CASE(test_unknown_types, setup),
 	        CASE(test_config_space, setup),
 	        CASE(test_framing, setup),
 	        CASE(test_framing, setup_cached),
 	        CASE(test_one_byte_segments, setup),
+	        CASE(test_one_byte_segments, setup_workers),
 	        CASE(test_segments, setup),
+	        CASE(test_segments, setup_workers),
 	        CASE(test_no_status, setup),
 	        CASE(test_no_status, setup_plain),
 	        CASE(test_outside, setup),
+	        CASE(test_outside, setup_workers),
 	        CASE(test_broken_ring, setup),
+	        CASE(test_broken_ring, setup_workers),
 	        CASE(test_discard, setup),
 	        CASE(test_discard, setup_plain),
 	        CASE(test_discard, setup_tmpfs),
+	        CASE(test_discard, setup_workers),
 	        CASE(test_too_many_ranges, setup),
+	        CASE(test_too_many_ranges, setup_workers),
 	        CASE(test_write_zeroes, setup),
 	        CASE(test_write_zeroes, setup_plain),
 	        CASE(test_write_zeroes, setup_tmpfs),
+	        CASE(test_write_zeroes, setup_workers),
 	        CASE(test_read_only, setup_read_only),
 	        CASE(test_discard_not_negotiated, setup),
 	        CASE(test_resize, setup),
+	        CASE(test_resize, setup_workers),
 	        CASE(test_shrunk_file, setup),
 	        CASE(test_shrunk_file, setup_cached),
+	        CASE(test_shrunk_file, setup_workers),
 	        CASE(test_unlinked_file, setup),
+	        CASE(test_unlinked_file, setup_workers),
 	        CASE(test_many, setup),
 	        CASE(test_many, setup_plain),
 	        CASE(test_many, setup_tmpfs),
+	        CASE(test_many, setup_workers),
+	        CASE(test_many, setup_workers_tmpfs),
+	        CASE(test_write_zeroes, setup_workers_tmpfs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,8 @@
 /* The storage under a disk: who may open it together, 4096-byte sectors, full and failing storage.
  */
 /* sources: engine/blk.c engine/blk_file.c engine/blk_settled.c engine/blk_req.c */
-/* sources: engine/blk_io.c engine/blk_queue.c */
+/* sources: engine/blk_io.c engine/blk_queue.c engine/blk_ring.c */
+/* sources: engine/blk_workers.c engine/blk_probe.c */
 /* sources: engine/watch.c engine/vring.c engine/memtable.c engine/iov.c */
 /* libs: -luring */
 #include <setjmp.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The disk's process is killed again and again under verified load; the guest must not notice. */
 /* sources: engine/blk.c engine/blk_file.c engine/blk_settled.c engine/blk_req.c */
-/* sources: engine/blk_io.c engine/blk_queue.c */
+/* sources: engine/blk_io.c engine/blk_queue.c engine/blk_ring.c */
+/* sources: engine/blk_workers.c engine/blk_probe.c */
 /* sources: engine/watch.c engine/vring.c engine/memtable.c engine/iov.c */
 /* libs: -luring */
 #include <setjmp.h>
@@ -47,7 +48,7 @@ static void rig_share(struct rig *r, uint64_t features)
 }
 
 /* The process that serves: attaches, and does nothing else until it is killed. */
-static void serve_until_killed(struct rig *r)
+static void serve_until_killed(struct rig *r, enum blk_backend backend)
 {
 	struct engine_queue q = {.kick_fd = r->kick_fd, .ring = guest_ring_config(&r->ring)};
 	struct blk_config c = rig_config(r);
@@ -55,6 +56,7 @@ static void serve_until_killed(struct rig *r)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	c.lock_wait_ms = 10000;
+	c.backend = backend;
 	if (blk_open(&r->blk, &c, error, sizeof(error))) {
 		fprintf(stderr, "%s\n", error);
 		_exit(1);
@@ -65,13 +67,13 @@ static void serve_until_killed(struct rig *r)
 		pause();
 }
 
-static pid_t spawn(struct rig *r)
+static pid_t spawn(struct rig *r, enum blk_backend backend)
 {
 	pid_t child = fork();
 
 	assert_true(child >= 0);
 	if (!child)
-		serve_until_killed(r);
+		serve_until_killed(r, backend);
 	return child;
 }
 
@@ -88,7 +90,7 @@ static void kill_and_reap(struct rig *r, pid_t child)
 		assert_int_equal(errno, EAGAIN);
 }
 
-static void run_kills(uint64_t features, size_t misalign)
+static void run_kills(uint64_t features, size_t misalign, enum blk_backend backend)
 {
 	struct rig *r = calloc(1, sizeof(*r));
 	struct load *l = calloc(1, sizeof(*l));
@@ -103,7 +105,7 @@ static void run_kills(uint64_t features, size_t misalign)
 		unsigned target = done + load_random(l) % 100;
 		unsigned spin = load_random(l) % 4 ? 0 : load_random(l) % 3000000;
 
-		child = spawn(r);
+		child = spawn(r, backend);
 		/* At times before it is even up; else after some answers. */
 		for (volatile unsigned i = 0; i < spin; i++)
 			;
@@ -119,7 +121,7 @@ static void run_kills(uint64_t features, size_t misalign)
 		rig_kick(r);
 		kill_and_reap(r, child);
 	}
-	child = spawn(r);
+	child = spawn(r, backend);
 	while (l->in_flight) {
 		load_complete(l, r, rig_wait(r, &len));
 		done++;
@@ -140,19 +142,25 @@ static void run_kills(uint64_t features, size_t misalign)
 static void test_kills_event(void **state)
 {
 	(void)state;
-	run_kills(RIG_FEATURES, 0);
+	run_kills(RIG_FEATURES, 0, BLK_BACKEND_RING);
 }
 
 static void test_kills_flags(void **state)
 {
 	(void)state;
-	run_kills(VIRTIO_BIT(VIRTIO_BLK_F_FLUSH), 0);
+	run_kills(VIRTIO_BIT(VIRTIO_BLK_F_FLUSH), 0, BLK_BACKEND_MEASURE);
 }
 
 static void test_kills_bounced(void **state)
 {
 	(void)state;
-	run_kills(RIG_FEATURES, 17);
+	run_kills(RIG_FEATURES, 17, BLK_BACKEND_RING);
+}
+
+static void test_kills_workers(void **state)
+{
+	(void)state;
+	run_kills(RIG_FEATURES, 0, BLK_BACKEND_WORKERS);
 }
 
 int main(void)
@@ -161,6 +169,7 @@ int main(void)
 	        cmocka_unit_test(test_kills_event),
 	        cmocka_unit_test(test_kills_flags),
 	        cmocka_unit_test(test_kills_bounced),
+	        cmocka_unit_test(test_kills_workers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

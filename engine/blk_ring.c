@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The back end that asks the kernel by io_uring: a queue's ring, its registered files and memory.
+ */
+#include "engine/blk_impl.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FIXED_PART_BYTES (1ull << 30)
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+/* One issuer and deferred completions (Linux 6.1) where the kernel has them, else what it has. */
+static int ring_make(struct blk_queue *q)
+{
+	static const unsigned flags[] = {
+	        IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+	        IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+	        0,
+	};
+	unsigned entries = q->vr.size < 8 ? 8 : q->vr.size;
+	int rc = -EINVAL;
+
+	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]) && rc == -EINVAL; i++) {
+		struct io_uring_params params = {.flags = flags[i]};
+
+		rc = io_uring_queue_init_params(entries, &q->ring, &params);
+	}
+	return rc;
+}
+
+/* Guest memory in parts that one registered buffer can have. All or nothing. */
+static void memory_register(struct blk_queue *q)
+{
+	const struct memtable *mem = q->vr.mem;
+	const struct engine_events *events = &q->blk->config.events;
+	char line[512];
+	int rc;
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < mem->count; i++) {
+		const struct memtable_region *r = &mem->regions[i];
+
+		for (uint64_t at = 0; at < r->size_bytes; at += FIXED_PART_BYTES) {
+			uint64_t left = r->size_bytes - at;
+
+			if (count == BLK_FIXED_MAX)
+				return;
+			q->fixed[count].iov_base = r->host + at;
+			q->fixed[count].iov_len = left < FIXED_PART_BYTES ? left : FIXED_PART_BYTES;
+			count++;
+		}
+	}
+	rc = io_uring_register_buffers(&q->ring, q->fixed, count);
+	if (!rc) {
+		q->fixed_count = count;
+		return;
+	}
+	snprintf(line, sizeof(line),
+	        "disk %s: guest memory cannot be registered (%s; the limit is RLIMIT_MEMLOCK): "
+	        "each request pins its own",
+	        q->blk->path, strerror(-rc));
+	events->log(events->owner, line);
+}
+
+int blk_ring_begin(struct blk_queue *q)
+{
+	int files[BLK_FILES] = {q->blk->file.fd, q->blk->file.paged_fd};
+	int rc = ring_make(q);
+
+	if (rc)
+		return rc;
+	io_uring_register_ring_fd(&q->ring);
+	/* With workers the ring only waits. */
+	if (q->blk->workers)
+		return 0;
+	q->fixed_files = !io_uring_register_files(&q->ring, files, BLK_FILES);
+	if (q->blk->config.fixed_buffers)
+		memory_register(q);
+	return 0;
+}
+
+void blk_ring_end(struct blk_queue *q)
+{
+	/* So that nothing of the files is held when the thread is gone. */
+	if (q->fixed_count)
+		io_uring_unregister_buffers(&q->ring);
+	if (q->fixed_files)
+		io_uring_unregister_files(&q->ring);
+	io_uring_queue_exit(&q->ring);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+struct io_uring_sqe *blk_ring_sqe(struct blk_queue *q)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&q->ring);
+
+	while (!sqe) {
+		io_uring_submit(&q->ring);
+		sqe = io_uring_get_sqe(&q->ring);
+	}
+	return sqe;
+}
+
+/* The registered buffer that holds the range whole, or -1. */
+static int fixed_find(const struct blk_queue *q, const struct iovec *iov)
+{
+	uintptr_t at = (uintptr_t)iov->iov_base;
+
+	for (unsigned i = 0; i < q->fixed_count; i++) {
+		uintptr_t base = (uintptr_t)q->fixed[i].iov_base;
+
+		if (at >= base && at - base <= q->fixed[i].iov_len &&
+		        iov->iov_len <= q->fixed[i].iov_len - (at - base))
+			return (int)i;
+	}
+	return -1;
+}
+
+static void rw_prepare(const struct blk_queue *q, struct io_uring_sqe *sqe, const struct blk_sys *s)
+{
+	unsigned bytes = s->iov->iov_len < INT_MAX ? (unsigned)s->iov->iov_len : INT_MAX;
+	int fixed = s->count == 1 ? fixed_find(q, s->iov) : -1;
+	bool write = s->kind == BLK_SYS_WRITE;
+
+	if (fixed >= 0 && write)
+		io_uring_prep_write_fixed(sqe, 0, s->iov->iov_base, bytes, s->at, fixed);
+	else if (fixed >= 0)
+		io_uring_prep_read_fixed(sqe, 0, s->iov->iov_base, bytes, s->at, fixed);
+	else if (s->count == 1 && write)
+		io_uring_prep_write(sqe, 0, s->iov->iov_base, bytes, s->at);
+	else if (s->count == 1)
+		io_uring_prep_read(sqe, 0, s->iov->iov_base, bytes, s->at);
+	else if (write)
+		io_uring_prep_writev(sqe, 0, s->iov, s->count, s->at);
+	else
+		io_uring_prep_readv(sqe, 0, s->iov, s->count, s->at);
+	sqe->rw_flags = s->flags;
+}
+
+void blk_ring_issue(struct blk_queue *q, struct blk_req *req)
+{
+	struct io_uring_sqe *sqe = blk_ring_sqe(q);
+	const struct blk_sys *s = &req->sys;
+
+	switch (s->kind) {
+	case BLK_SYS_READ:
+	case BLK_SYS_WRITE: rw_prepare(q, sqe, s); break;
+	case BLK_SYS_SYNC: io_uring_prep_fsync(sqe, 0, IORING_FSYNC_DATASYNC); break;
+	default: io_uring_prep_fallocate(sqe, 0, s->flags, (off_t)s->at, (off_t)s->length);
+	}
+	if (q->fixed_files) {
+		sqe->fd = s->file;
+		sqe->flags |= IOSQE_FIXED_FILE;
+	} else {
+		sqe->fd = s->file == BLK_FILE_MAIN ? q->blk->file.fd : q->blk->file.paged_fd;
+	}
+	io_uring_sqe_set_data(sqe, req);
+}
