@@ -25,6 +25,8 @@ enum {
 	OPT_FIXED,
 	OPT_BACKEND,
 	OPT_WORKERS,
+	OPT_IOPS,
+	OPT_BANDWIDTH,
 	OPT_WATCH,
 	OPT_LOCK_WAIT,
 	OPT_HELP,
@@ -43,6 +45,8 @@ static const struct option table[] = {
         {"fixed-buffers", no_argument, NULL, OPT_FIXED},
         {"backend", required_argument, NULL, OPT_BACKEND},
         {"workers", required_argument, NULL, OPT_WORKERS},
+        {"iops", required_argument, NULL, OPT_IOPS},
+        {"bandwidth", required_argument, NULL, OPT_BANDWIDTH},
         {"watch-us", required_argument, NULL, OPT_WATCH},
         {"lock-wait-ms", required_argument, NULL, OPT_LOCK_WAIT},
         {"help", no_argument, NULL, OPT_HELP},
@@ -60,6 +64,8 @@ static void usage_print(FILE *out)
 	      "  --fixed-buffers        register guest memory with the kernel, which pins it\n"
 	      "  --backend=WORD         io_uring, or workers (measured when the disk is opened)\n"
 	      "  --workers=N            at most so many, 1 to 32 (32)\n"
+	      "  --iops=N               at most so many requests a second\n"
+	      "  --bandwidth=BYTES      at most so many bytes a second, 4096 or more\n"
 	      "  --watch-us=N           how long to watch a ring after work (32; 0: never)\n"
 	      "  --lock-wait-ms=N       how long to wait for a predecessor to be gone (10000)\n"
 	      "  --print-capabilities   what this program is, as JSON\n",
@@ -88,6 +94,8 @@ static bool option_take_number(struct options *o, int which, const char *name, c
 	        [OPT_QUEUES] = BLK_QUEUE_MAX,
 	        [OPT_BLOCK_SIZE] = 4096,
 	        [OPT_WORKERS] = BLK_WORKERS,
+	        [OPT_IOPS] = 1000000000,
+	        [OPT_BANDWIDTH] = 1ul << 40,
 	        [OPT_WATCH] = WATCH_US_MAX,
 	        [OPT_LOCK_WAIT] = 3600000};
 	unsigned long n;
@@ -99,6 +107,8 @@ static bool option_take_number(struct options *o, int which, const char *name, c
 	case OPT_QUEUES: o->disk.queue_count = (unsigned)n; break;
 	case OPT_BLOCK_SIZE: o->disk.block_bytes = (uint32_t)n; break;
 	case OPT_WORKERS: o->disk.workers = (unsigned)n; break;
+	case OPT_IOPS: o->disk.iops_max = n; break;
+	case OPT_BANDWIDTH: o->disk.bandwidth_max = n; break;
 	case OPT_WATCH: o->disk.watch_ns = (uint32_t)n * 1000; break;
 	default: o->disk.lock_wait_ms = (uint32_t)n;
 	}

@@ -271,6 +271,37 @@ static bool key_serial(const struct reader *reader, const struct conf_node *node
 	return read_text(reader, node, disk->serial, sizeof(disk->serial), "TEXT");
 }
 
+static bool key_iops(const struct reader *reader, const struct conf_node *node, void *out)
+{
+	return read_number(
+	        reader, node, 1, DEFINITION_IOPS_MAX, &((struct vmfile_disk *)out)->iops);
+}
+
+static bool key_bandwidth(const struct reader *reader, const struct conf_node *node, void *out)
+{
+	uint64_t *bandwidth = &((struct vmfile_disk *)out)->bandwidth;
+
+	if (node->text == NULL || !cmdline_parse_size(node->text, bandwidth) ||
+	        *bandwidth < DEFINITION_BANDWIDTH_MIN || *bandwidth > DEFINITION_BANDWIDTH_MAX)
+		return refuse(reader, node->line,
+		        "'bandwidth' must be bytes a second from 4K to 1T; write for example 100M");
+	return true;
+}
+
+static bool key_backend(const struct reader *reader, const struct conf_node *node, void *out)
+{
+	enum definition_backend *backend = &((struct vmfile_disk *)out)->backend;
+
+	if (node->text != NULL && strcmp(node->text, "io_uring") == 0)
+		*backend = DEFINITION_IO_URING;
+	else if (node->text != NULL && strcmp(node->text, "workers") == 0)
+		*backend = DEFINITION_WORKERS;
+	else
+		return refuse(reader, node->line,
+		        "'backend' must be io_uring or workers; or remove it, and keelOS measures");
+	return true;
+}
+
 /* What the kernel takes as an interface's name (dev_valid_name). */
 static bool read_interface(
         const struct reader *reader, const struct conf_node *node, char *out, size_t out_bytes)
@@ -316,6 +347,9 @@ static const struct key disk_keys[] = {
         {"path", key_path, "path = /srv/disk.img", false},
         {"readonly", key_readonly, NULL, false},
         {"serial", key_serial, NULL, false},
+        {"iops", key_iops, NULL, false},
+        {"bandwidth", key_bandwidth, NULL, false},
+        {"backend", key_backend, NULL, false},
 };
 
 static const struct key net_keys[] = {

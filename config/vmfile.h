@@ -28,6 +28,9 @@ struct vmfile_disk {
 	char path[DEFINITION_PATH_BYTES];
 	char serial[21];
 	bool readonly;
+	unsigned iops;      /* 0: no limit */
+	uint64_t bandwidth; /* bytes a second; 0: no limit */
+	enum definition_backend backend;
 };
 
 struct vmfile_net {

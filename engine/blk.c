@@ -35,6 +35,8 @@ static int config_check(const struct blk_config *config, char *error, size_t err
 		what = "block size (512 or 4096)";
 	else if (config->serial && strlen(config->serial) > VIRTIO_BLK_ID_BYTES)
 		what = "serial number (at most 20 bytes)";
+	else if (config->bandwidth_max && config->bandwidth_max < BLK_THROTTLE_BANDWIDTH_MIN)
+		what = "bandwidth (at least 4096 bytes a second)";
 	if (!what)
 		return 0;
 	snprintf(error, error_bytes, "disk %s: bad %s", config->path, what);
@@ -118,6 +120,8 @@ int blk_open(struct blk **out, const struct blk_config *config, char *error, siz
 		return rc;
 	}
 	atomic_store(&blk->sectors, sectors_of(&blk->file, blk->file.size_bytes));
+	blk->throttle.iops = config->iops_max;
+	blk->throttle.bandwidth = config->bandwidth_max;
 	atomic_store(&blk->writeback, true);
 	atomic_store(&blk->unsettled,
 	        config->guest_outlives && !config->read_only && !blk_file_is_settled(&blk->file));
@@ -227,6 +231,7 @@ static int queue_prepare(struct blk_queue *q, const struct engine_queue *queue)
 	q->bounce_free = (1u << BLK_BOUNCE_BUFFERS) - 1;
 	q->bounce_last = &q->bounce_first;
 	q->hand_last = &q->hand_first;
+	q->held_last = &q->held_first;
 	rc = vring_attach(&q->vr, &queue->ring);
 	if (rc)
 		return rc;

@@ -52,13 +52,15 @@ struct blk_config {
 	 */
 	bool guest_outlives;
 	enum blk_backend backend;
-	unsigned workers;      /* at most so many; 0: BLK_WORKERS */
-	bool fixed_buffers;    /* register guest memory with each queue's ring; pins it */
-	unsigned queue_count;  /* 1.. */
-	uint32_t block_bytes;  /* what the guest is told: 512 or 4096; 0: what the device has, 512
-	                          for a file */
-	uint32_t watch_ns;     /* BLK_WATCH_NS; 0: no watch */
-	uint32_t lock_wait_ms; /* how long to wait for a predecessor to be gone */
+	unsigned workers;       /* at most so many; 0: BLK_WORKERS */
+	bool fixed_buffers;     /* register guest memory with each queue's ring; pins it */
+	unsigned queue_count;   /* 1.. */
+	uint32_t block_bytes;   /* what the guest is told: 512 or 4096; 0: what the device has, 512
+	                           for a file */
+	uint64_t iops_max;      /* reads, writes, discards and zeroes a second; 0: no limit */
+	uint64_t bandwidth_max; /* bytes read and written a second; 0: no limit */
+	uint32_t watch_ns;      /* BLK_WATCH_NS; 0: no watch */
+	uint32_t lock_wait_ms;  /* how long to wait for a predecessor to be gone */
 	uint64_t lock_id; /* tells a read-only disk's user from others; the same after its restart.
 	                     0: none */
 	struct engine_events events;
@@ -86,6 +88,7 @@ struct blk_stats {
 	uint64_t watch_hits;
 	uint64_t watch_misses;
 	uint64_t bounced;   /* pieces copied for alignment */
+	uint64_t held;      /* requests that waited for the disk's rate limits */
 	uint64_t resumed;   /* requests found in flight at the start of a queue */
 	uint64_t in_flight; /* now */
 };

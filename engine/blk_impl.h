@@ -5,10 +5,12 @@
 #include <liburing.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "engine/blk_file.h"
 #include "engine/blk_probe.h"
 #include "engine/blk_req.h"
+#include "engine/blk_throttle.h"
 #include "engine/blk_workers.h"
 #include "engine/watch.h"
 
@@ -24,7 +26,8 @@ enum { BLK_FILE_MAIN, BLK_FILE_PAGED, BLK_FILES };
 #define BLK_TAG_KICK 1u
 #define BLK_TAG_STOP 2u
 #define BLK_TAG_DONE 3u /* a worker has answered while the queue's thread slept */
-#define BLK_TAG_LAST 3u
+#define BLK_TAG_TIME 4u /* the first of those that wait for the rate limit is due */
+#define BLK_TAG_LAST 4u
 
 /*
  * Fields are the queue's thread's own once it runs, but for
@@ -60,6 +63,10 @@ struct blk_queue {
 	uint8_t *bounce[BLK_BOUNCE_BUFFERS];
 	unsigned bounce_free; /* a bit for each that is free */
 	struct blk_req *bounce_first, **bounce_last;
+	struct blk_req *held_first, **held_last; /* wait for the rate limit */
+	uint64_t held_until_ns;                  /* when the first of them is due */
+	bool timer_runs;
+	struct __kernel_timespec timer_at;
 	struct blk_req *hand_first, **hand_last; /* prepared for the workers, not yet handed over */
 	unsigned hand_count;
 	_Atomic(struct blk_req *) done; /* [w] run by workers; the last one first */
@@ -76,6 +83,7 @@ struct blk {
 	char *path;
 	char serial[VIRTIO_BLK_ID_BYTES];
 	struct blk_file file;
+	struct blk_throttle throttle;
 	struct blk_probe probe;
 	struct blk_workers *workers; /* NULL: the queues' rings do the I/O */
 	uint8_t *zeroes;             /* BLK_ZERO_BYTES of the zero page */
@@ -89,6 +97,14 @@ struct blk {
 };
 
 #define BLK_ZERO_BYTES (256u << 10)
+
+static inline uint64_t blk_clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * BLK_NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
 
 static inline void blk_count(uint64_t *counter, uint64_t by)
 {
@@ -106,6 +122,12 @@ void blk_queue_complain(struct blk_queue *q, const struct blk_req *req, int erro
 void blk_queue_issue(struct blk_queue *q, struct blk_req *req);
 /* A worker's thread: req->sys.result is there. */
 void blk_queue_deliver(struct blk_queue *q, struct blk_req *req);
+
+/* blk_held.c */
+/* Begins a request that was taken, now or when the disk's rate limits let it. */
+void blk_held_admit(struct blk_queue *q, struct blk_req *req);
+/* Begins those that are due (all if the queue is to stop), and sets the timer for the next. */
+void blk_held_run(struct blk_queue *q);
 
 /* blk_ring.c */
 int blk_ring_begin(struct blk_queue *q);

@@ -15,14 +15,6 @@
 
 #define WATCH_SPINS 16u
 
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * BLK_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 /* ---- answers --------------------------------------------------------------------------------- */
 
 void blk_queue_finish(struct blk_queue *q, struct blk_req *req, uint8_t result)
@@ -156,9 +148,11 @@ static void poll_complete(struct blk_queue *q, const struct io_uring_cqe *cqe)
 {
 	if (cqe->user_data == BLK_TAG_KICK)
 		blk_count(&q->stats.kicks, 1);
+	else if (cqe->user_data == BLK_TAG_TIME)
+		q->timer_runs = false;
 	else if (cqe->user_data == BLK_TAG_STOP)
 		q->stopping = true;
-	if (!(cqe->flags & IORING_CQE_F_MORE))
+	if (!(cqe->flags & IORING_CQE_F_MORE) && cqe->user_data != BLK_TAG_TIME)
 		q->rearm |= 1u << cqe->user_data;
 }
 
@@ -187,7 +181,7 @@ static bool reap(struct blk_queue *q)
 	bool any = false;
 
 	if (atomic_load_explicit(&q->done, memory_order_relaxed)) {
-		q->now_ns = clock_ns();
+		q->now_ns = blk_clock_ns();
 		any = true;
 		reap_done(q);
 	}
@@ -196,13 +190,15 @@ static bool reap(struct blk_queue *q)
 
 		io_uring_cqe_seen(&q->ring, cqe);
 		if (!any)
-			q->now_ns = clock_ns();
+			q->now_ns = blk_clock_ns();
 		any = true;
 		if (copy.user_data <= BLK_TAG_LAST)
 			poll_complete(q, &copy);
 		else
 			blk_io_complete(q, (struct blk_req *)(uintptr_t)copy.user_data, copy.res);
 	}
+	if (q->held_first)
+		blk_held_run(q);
 	for (uint64_t tag = BLK_TAG_KICK; q->rearm; tag++) {
 		if (q->rearm & 1u << tag)
 			poll_arm(q, tag);
@@ -248,7 +244,7 @@ static unsigned take(struct blk_queue *q)
 	if (q->stopping || !vring_pending(&q->vr))
 		return 0;
 	limits_fill(q, &limits);
-	q->now_ns = clock_ns();
+	q->now_ns = blk_clock_ns();
 	while ((rc = vring_pop(&q->vr, &chain)) > 0) {
 		struct blk_req *req = &q->reqs[chain.head];
 		enum blk_verdict verdict = blk_req_parse(req, &chain, &limits);
@@ -257,7 +253,7 @@ static unsigned take(struct blk_queue *q)
 		q->in_flight++;
 		count++;
 		if (verdict == BLK_RUN) {
-			blk_io_start(q, req);
+			blk_held_admit(q, req);
 		} else if (verdict == BLK_ANSWER) {
 			blk_queue_finish(q, req, req->result);
 		} else {
@@ -294,7 +290,7 @@ static bool watch(struct blk_queue *q)
 		q->watch_until_ns = 0;
 		return false;
 	}
-	while (!hit && !done && clock_ns() < q->watch_until_ns) {
+	while (!hit && !done && blk_clock_ns() < q->watch_until_ns) {
 		for (unsigned i = 0; i < WATCH_SPINS && !hit && !done; i++) {
 			hit = vring_pending(&q->vr);
 			done = completion_waits(q);

@@ -33,14 +33,6 @@ struct blk_workers {
 	pthread_t threads[BLK_WORKERS_MAX];
 };
 
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * BLK_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 void blk_workers_run(const struct blk_file *file, struct blk_sys *s)
 {
 	int fd = s->file == BLK_FILE_MAIN ? file->fd : file->paged_fd;
@@ -105,9 +97,9 @@ static void *worker_main(void *arg)
 		if (w->queued && w->idle)
 			pthread_cond_signal(&w->more);
 		pthread_mutex_unlock(&w->lock);
-		start = clock_ns();
+		start = blk_clock_ns();
 		list_run(w, list);
-		start = (clock_ns() - start) / count;
+		start = (blk_clock_ns() - start) / count;
 		pthread_mutex_lock(&w->lock);
 		w->typical_ns = (w->typical_ns * 7 + start) / 8;
 	}

@@ -222,6 +222,33 @@ static bool key_serial(struct reader *reader, const cJSON *item, void *out)
 	return read_string(reader, item, disk->serial, sizeof(disk->serial));
 }
 
+static bool key_iops(struct reader *reader, const cJSON *item, void *out)
+{
+	return read_number(
+	        reader, item, 1, DEFINITION_IOPS_MAX, &((struct definition_disk *)out)->iops);
+}
+
+static bool key_bandwidth(struct reader *reader, const cJSON *item, void *out)
+{
+	return read_number(reader, item, DEFINITION_BANDWIDTH_MIN, (double)DEFINITION_BANDWIDTH_MAX,
+	        &((struct definition_disk *)out)->bandwidth);
+}
+
+static bool key_backend(struct reader *reader, const cJSON *item, void *out)
+{
+	const char *text = cJSON_GetStringValue(item);
+	struct definition_disk *disk = out;
+
+	if (text != NULL && strcmp(text, "io_uring") == 0)
+		disk->backend = DEFINITION_IO_URING;
+	else if (text != NULL && strcmp(text, "workers") == 0)
+		disk->backend = DEFINITION_WORKERS;
+	else
+		return refuse(
+		        reader, "%sbackend: must be \"io_uring\" or \"workers\"", reader->where);
+	return true;
+}
+
 static bool key_tap(struct reader *reader, const cJSON *item, void *out)
 {
 	struct definition_net *net = out;
@@ -255,6 +282,9 @@ static const struct key disk_keys[] = {
         {"path", key_path, true},
         {"readonly", key_readonly, false},
         {"serial", key_serial, false},
+        {"iops", key_iops, false},
+        {"bandwidth", key_bandwidth, false},
+        {"backend", key_backend, false},
 };
 
 static const struct key net_keys[] = {

@@ -10,7 +10,8 @@
 #include "abi/shared.h"
 
 /*
- * {"name","uuid","cpus","memory_bytes","kernel","initrd","cmdline","disks":[{"path","readonly","serial"}],
+ * {"name","uuid","cpus","memory_bytes","kernel","initrd","cmdline",
+ *  "disks":[{"path","readonly","serial","iops","bandwidth","backend"}],
  *  "nets":[{"tap","mac"}],"rng","on_reboot","on_poweroff"}
  * Needed: name, uuid, cpus, memory_bytes, kernel. An unknown key is an error. Paths are absolute.
  */
@@ -25,10 +26,23 @@ enum definition_policy { /* libvirt's words */
 	DEFINITION_PRESERVE,
 };
 
+enum definition_backend { /* how the kernel is asked for the disk's data */
+	DEFINITION_MEASURED,
+	DEFINITION_IO_URING,
+	DEFINITION_WORKERS,
+};
+
+#define DEFINITION_IOPS_MAX      1000000000u
+#define DEFINITION_BANDWIDTH_MIN 4096u
+#define DEFINITION_BANDWIDTH_MAX (1ull << 40)
+
 struct definition_disk {
 	char path[DEFINITION_PATH_BYTES];
 	char serial[21]; /* at most 20 bytes, may be empty */
 	bool readonly;
+	uint64_t iops;      /* requests a second at most; 0: no limit */
+	uint64_t bandwidth; /* bytes a second at most; 0: no limit */
+	enum definition_backend backend;
 };
 
 struct definition_net {

@@ -154,12 +154,20 @@ static uint64_t lock_id(const struct device_env *env, unsigned number)
 struct virtio_device *virtio_blk_create(const struct definition_disk *disk, unsigned number,
         const struct device_env *env, char *error, size_t error_bytes)
 {
+	static const enum blk_backend backends[] = {
+	        [DEFINITION_MEASURED] = BLK_BACKEND_MEASURE,
+	        [DEFINITION_IO_URING] = BLK_BACKEND_RING,
+	        [DEFINITION_WORKERS] = BLK_BACKEND_WORKERS,
+	};
 	struct virtio_blk *vb = calloc(1, sizeof(*vb));
 	struct blk_config config = {
 	        .path = disk->path,
 	        .serial = disk->serial,
 	        .read_only = disk->readonly,
 	        .guest_outlives = true,
+	        .iops_max = disk->iops,
+	        .bandwidth_max = disk->bandwidth,
+	        .backend = backends[disk->backend],
 	        .queue_count = env->vcpus < BLK_QUEUE_MAX ? env->vcpus : BLK_QUEUE_MAX,
 	        .watch_ns = BLK_WATCH_NS,
 	        .lock_wait_ms = LOCK_WAIT_MS,

@@ -109,7 +109,8 @@ struct wrong {
 static const struct wrong wrongs[] = {
         {HEAD "colour = red\n", "f:4: unknown key 'colour'; the keys here are name, uuid, cpus"},
         {HEAD "disk { path = /d\n size = 5 }\n",
-                "f:5: unknown key 'size'; the keys here are path, readonly, serial"},
+                "f:5: unknown key 'size'; the keys here are path, readonly, serial, iops, "
+                "bandwidth, backend"},
         {HEAD "cpus =\n", "f:4: 'cpus' has no value; write cpus = VALUE"},
         {HEAD "cpus\n", "f:4: 'cpus' has no value"},
         {HEAD "cpus = two\n", "f:4: 'cpus' must be a whole number from 1 to 64, without quotes"},
@@ -129,6 +130,14 @@ static const struct wrong wrongs[] = {
         {HEAD "disk { path = d.img }\n", "f:4: 'path' is 'd.img'; give an absolute path"},
         {HEAD "disk { path = /d; serial = 123456789012345678901 }\n",
                 "f:4: 'serial' is longer than 20 bytes; shorten it"},
+        {HEAD "disk { path = /d; iops = 0 }\n",
+                "f:4: 'iops' must be a whole number from 1 to 1000000000, without quotes"},
+        {HEAD "disk { path = /d; bandwidth = 1K }\n",
+                "f:4: 'bandwidth' must be bytes a second from 4K to 1T; write for example 100M"},
+        {HEAD "disk { path = /d; bandwidth = fast }\n",
+                "f:4: 'bandwidth' must be bytes a second from 4K to 1T; write for example 100M"},
+        {HEAD "disk { path = /d; backend = threads }\n",
+                "f:4: 'backend' must be io_uring or workers; or remove it, and keelOS measures"},
         {HEAD "disk { path = \"\" }\n", "f:4: 'path' is empty; give it a value"},
         {HEAD "net { mac = 52:54:00:12:34:56 }\n",
                 "f:4: this net has neither 'bridge' nor 'tap'; give one of them"},
@@ -239,7 +248,9 @@ static void test_definition(void **state)
 	char why[256], *text;
 
 	(void)state;
-	assert_true(parse(HEAD "disk { path = /d; serial = s }\nnet { bridge = br0 }\n"
+	assert_true(parse(HEAD "disk { path = /d; serial = s; iops = 200; bandwidth = 10M; "
+	                       "backend = workers }\n"
+	                       "disk { path = /e; backend = io_uring }\nnet { bridge = br0 }\n"
 	                       "net { tap = mine; mac = 52:54:00:00:00:01 }\ncpus = 3\n"));
 	vmfile_fill_identity(&vm, "seed");
 	memcpy(uuid, vm.uuid, sizeof(uuid));
@@ -251,8 +262,14 @@ static void test_definition(void **state)
 	assert_string_equal(definition.name, "a");
 	assert_int_equal(definition.cpus, 3);
 	assert_int_equal(definition.memory_bytes, 512 << 20);
-	assert_int_equal(definition.disk_count, 1);
+	assert_int_equal(definition.disk_count, 2);
 	assert_string_equal(definition.disks[0].serial, "s");
+	assert_int_equal(definition.disks[0].iops, 200);
+	assert_int_equal(definition.disks[0].bandwidth, 10 << 20);
+	assert_int_equal(definition.disks[0].backend, DEFINITION_WORKERS);
+	assert_int_equal(definition.disks[1].iops, 0);
+	assert_int_equal(definition.disks[1].bandwidth, 0);
+	assert_int_equal(definition.disks[1].backend, DEFINITION_IO_URING);
 	assert_int_equal(definition.net_count, 2);
 	assert_string_equal(definition.nets[0].tap, "keel3.0");
 	assert_string_equal(definition.nets[1].tap, "mine");

@@ -3,6 +3,7 @@
  * io_uring. */
 /* sources: engine/blk.c engine/blk_file.c engine/blk_settled.c engine/blk_req.c */
 /* sources: engine/blk_io.c engine/blk_queue.c engine/blk_ring.c */
+/* sources: engine/blk_held.c engine/blk_throttle.c */
 /* sources: engine/watch.c engine/vring.c engine/memtable.c engine/iov.c */
 /* libs: -luring */
 #include <setjmp.h>
@@ -115,10 +116,8 @@ static int fault_submit(struct io_uring *ring)
 #undef fallocate
 
 #define io_uring_submit fault_submit
-#define clock_ns        probe_clock_ns
 #include "engine/blk_probe.c"
 #undef io_uring_submit
-#undef clock_ns
 
 static void fault_clear(void)
 {

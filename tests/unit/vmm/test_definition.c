@@ -100,6 +100,11 @@ static void test_what_is_wrong_is_named(void **state)
 	expect(HEAD ",\"disks\":[{\"path\":\"a\"}]}", "disks[0].path: must be an absolute path");
 	expect(HEAD ",\"disks\":[{\"path\":\"/a\",\"readonly\":1}]}",
 	        "readonly: must be true or false");
+	expect(HEAD ",\"disks\":[{\"path\":\"/a\",\"iops\":0}]}", "disks[0].iops: must be a whole");
+	expect(HEAD ",\"disks\":[{\"path\":\"/a\",\"bandwidth\":4095}]}",
+	        "disks[0].bandwidth: must be a whole");
+	expect(HEAD ",\"disks\":[{\"path\":\"/a\",\"backend\":\"aio\"}]}",
+	        "disks[0].backend: must be");
 	expect(HEAD ",\"disks\":[{\"path\":\"/a\",\"serial\":\"0123456789abcdefghijk\"}]}",
 	        "longer than 20");
 	expect(HEAD ",\"disks\":[7]}", "disks[0].: must be an object");
