@@ -407,6 +407,11 @@ static bool key_rng(const struct reader *reader, const struct conf_node *node, v
 	return read_bool(reader, node, &((struct vmfile *)out)->rng);
 }
 
+static bool key_testdev(const struct reader *reader, const struct conf_node *node, void *out)
+{
+	return read_bool(reader, node, &((struct vmfile *)out)->testdev);
+}
+
 static bool key_autostart(const struct reader *reader, const struct conf_node *node, void *out)
 {
 	return read_bool(reader, node, &((struct vmfile *)out)->autostart);
@@ -500,6 +505,7 @@ static const struct key vm_keys[] = {
         {"disk", key_disk, NULL, true},
         {"net", key_net, NULL, true},
         {"rng", key_rng, NULL, false},
+        {"testdev", key_testdev, NULL, false},
         {"autostart", key_autostart, NULL, false},
         {"on_reboot", key_on_reboot, NULL, false},
         {"on_poweroff", key_on_poweroff, NULL, false},

@@ -61,6 +61,7 @@ struct vmfile {
 	unsigned net_count;
 	struct vmfile_net nets[DEFINITION_MAX_NETS];
 	bool rng;
+	bool testdev;
 	bool autostart;
 	bool pinned;
 	unsigned weight;

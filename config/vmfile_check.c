@@ -13,6 +13,7 @@
 
 #include "abi/hypercall.h"
 #include "hw/linux_boot.h"
+#include "lib/elf.h"
 
 /* The bytes that a disk's user locks: QEMU's, and one of keelvm's own (engine/blk_file.c). */
 #define LOCK_FIRST      100
@@ -33,35 +34,86 @@ __attribute__((format(printf, 4, 5))) static bool refuse(
 	return false;
 }
 
-static bool check_kernel(const struct vmfile *vm, struct vmfile_error *error)
+static bool has_pvh_note(int fd, const struct elf_image *image)
 {
-	uint8_t head[LINUX_HEADER_OFFSET + sizeof(struct linux_setup_header)];
+	static uint8_t notes[ELF_MAX_NOTES];
+	uint32_t entry;
+
+	for (unsigned i = 0; i < image->count; i++) {
+		const struct elf_segment *segment = &image->segments[i];
+
+		if (segment->type == ELF_NOTE && segment->file_bytes <= sizeof(notes) &&
+		        pread(fd, notes, segment->file_bytes, (off_t)segment->offset) ==
+		                (ssize_t)segment->file_bytes &&
+		        elf_find_pvh(notes, segment->file_bytes, &entry))
+			return true;
+	}
+	return false;
+}
+
+/* What vmm/boot.h takes beside a bzImage. */
+static bool check_elf(const struct vmfile *vm, int fd, const uint8_t *head, size_t bytes,
+        struct vmfile_error *error)
+{
+	struct elf_image image;
+	struct stat info;
+	const char *why = fstat(fd, &info) != 0
+	                          ? "cannot be read"
+	                          : elf_parse(head, bytes, (uint64_t)info.st_size, &image);
+
+	if (why != NULL)
+		return refuse(error, vm, vm->line.kernel,
+		        "kernel %s %s; give the path of a kernel, as /boot/vmlinuz-*", vm->kernel,
+		        why);
+	if (image.multiboot || has_pvh_note(fd, &image))
+		return true;
+	return refuse(error, vm, vm->line.kernel,
+	        "kernel %s is an ELF file with neither a Multiboot 1 header nor a PVH note; give "
+	        "the path of a kernel, as /boot/vmlinuz-*",
+	        vm->kernel);
+}
+
+static bool check_bzimage(
+        const struct vmfile *vm, const uint8_t *head, ssize_t got, struct vmfile_error *error)
+{
 	const unsigned line = vm->line.kernel;
 	struct linux_setup_header setup;
-	int fd = open(vm->kernel, O_RDONLY | O_CLOEXEC);
-	ssize_t got;
 
-	if (fd < 0)
-		return refuse(error, vm, line,
-		        "kernel %s: %s; give the path of a Linux bzImage, as /boot/vmlinuz-*",
-		        vm->kernel, strerror(errno));
-	got = pread(fd, head, sizeof(head), 0);
-	close(fd);
-	if (got != (ssize_t)sizeof(head))
+	if (got < (ssize_t)(LINUX_HEADER_OFFSET + sizeof(setup)))
 		return refuse(error, vm, line,
 		        "kernel %s is no bzImage (%s); give the path of one, as /boot/vmlinuz-*",
 		        vm->kernel, got < 0 ? strerror(errno) : "it is too short");
 	memcpy(&setup, head + LINUX_HEADER_OFFSET, sizeof(setup));
 	if (setup.boot_flag != LINUX_BOOT_FLAG || setup.header != LINUX_HEADER_MAGIC)
 		return refuse(error, vm, line,
-		        "kernel %s is no bzImage; give the path of one, as /boot/vmlinuz-* (not "
-		        "vmlinux)",
+		        "kernel %s is no bzImage, nor an ELF kernel; give the path of one, as "
+		        "/boot/vmlinuz-*",
 		        vm->kernel);
 	if (setup.version < LINUX_PROTOCOL_MIN || !(setup.xloadflags & LINUX_XLF_KERNEL_64))
 		return refuse(error, vm, line,
 		        "kernel %s has no 64-bit entry; give a 64-bit Linux 3.8 or newer",
 		        vm->kernel);
 	return true;
+}
+
+static bool check_kernel(const struct vmfile *vm, struct vmfile_error *error)
+{
+	static uint8_t head[ELF_HEAD_BYTES];
+	int fd = open(vm->kernel, O_RDONLY | O_CLOEXEC);
+	ssize_t got;
+	bool good;
+
+	if (fd < 0)
+		return refuse(error, vm, vm->line.kernel,
+		        "kernel %s: %s; give the path of a Linux bzImage, as /boot/vmlinuz-*",
+		        vm->kernel, strerror(errno));
+	got = pread(fd, head, sizeof(head), 0);
+	if (got > 0 && elf_is_elf(head, (size_t)got))
+		good = check_elf(vm, fd, head, (size_t)got, error);
+	else
+		good = check_bzimage(vm, head, got, error);
+	close(fd);
+	return good;
 }
 
 static bool check_initrd(const struct vmfile *vm, struct vmfile_error *error)

@@ -150,6 +150,8 @@ static cJSON *make_common(const struct vmfile *vm, const char (*taps)[16])
 	add_disks(object, vm);
 	add_nets(object, vm, taps);
 	cJSON_AddBoolToObject(object, "rng", vm->rng);
+	if (vm->testdev)
+		cJSON_AddBoolToObject(object, "testdev", true);
 	cJSON_AddStringToObject(object, "on_reboot", policies[vm->on_reboot]);
 	cJSON_AddStringToObject(object, "on_poweroff", policies[vm->on_poweroff]);
 	return object;

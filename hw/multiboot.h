@@ -16,6 +16,7 @@
 #ifndef __ASSEMBLY__
 #include "abi/types.h"
 
+#define MB1_INFO_MEMORY  0x001u
 #define MB1_INFO_CMDLINE 0x004u
 #define MB1_INFO_MODULES 0x008u
 #define MB1_INFO_MMAP    0x040u

@@ -334,6 +334,11 @@ static bool key_rng(struct reader *reader, const cJSON *item, void *out)
 	return read_bool(reader, item, &((struct definition *)out)->rng);
 }
 
+static bool key_testdev(struct reader *reader, const cJSON *item, void *out)
+{
+	return read_bool(reader, item, &((struct definition *)out)->testdev);
+}
+
 static const char *const policy_names[] = {
         [DEFINITION_RESTART] = "restart",
         [DEFINITION_DESTROY] = "destroy",
@@ -375,6 +380,7 @@ static const struct key definition_keys[] = {
         {"disks", key_disks, false},
         {"nets", key_nets, false},
         {"rng", key_rng, false},
+        {"testdev", key_testdev, false},
         {"on_reboot", key_on_reboot, false},
         {"on_poweroff", key_on_poweroff, false},
 };

@@ -12,7 +12,7 @@
 /*
  * {"name","uuid","cpus","memory_bytes","kernel","initrd","cmdline",
  *  "disks":[{"path","readonly","serial","iops","bandwidth","backend"}],
- *  "nets":[{"tap","mac"}],"rng","on_reboot","on_poweroff"}
+ *  "nets":[{"tap","mac"}],"rng","testdev","on_reboot","on_poweroff"}
  * Needed: name, uuid, cpus, memory_bytes, kernel. An unknown key is an error. Paths are absolute.
  */
 #define DEFINITION_MAX_BYTES  32768u
@@ -63,6 +63,7 @@ struct definition {
 	unsigned net_count;
 	struct definition_net nets[DEFINITION_MAX_NETS];
 	bool rng;
+	bool testdev;
 	enum definition_policy on_reboot;   /* restart (default) or destroy */
 	enum definition_policy on_poweroff; /* destroy (default), restart or preserve */
 };

@@ -8,15 +8,17 @@
 #define LAYOUT_FOUR_GIB (1ull << 32)
 
 /* Low memory that boot fills, in RAM. Linux's trampoline takes what it likes below LAYOUT_EBDA. */
-#define LAYOUT_GDT         0x1000u
-#define LAYOUT_PAGE_TABLES 0x2000u /* six pages: PML4, PDPT, four PDs */
-#define LAYOUT_ZERO_PAGE   0x8000u
-#define LAYOUT_CMDLINE     0x9000u
-#define LAYOUT_CMDLINE_MAX 0x1000u
-#define LAYOUT_EBDA        0x9fc00u /* to A0000h: reserved, as a BIOS leaves it */
-#define LAYOUT_VGA_HOLE    0xa0000u
-#define LAYOUT_ACPI        0xe0000u /* tables, RSDP first (found by scanning too: ACPI 6.4 §5.2.5.1) */
-#define LAYOUT_ACPI_BYTES  0x1fff0u
+#define LAYOUT_GDT          0x1000u
+#define LAYOUT_PAGE_TABLES  0x2000u /* six pages: PML4, PDPT, four PDs */
+#define LAYOUT_ZERO_PAGE    0x8000u
+#define LAYOUT_CMDLINE      0x9000u
+#define LAYOUT_CMDLINE_MAX  0x1000u
+#define LAYOUT_HANDED       0x9d000u /* what a Multiboot or PVH kernel is told */
+#define LAYOUT_HANDED_BYTES 0x2000u
+#define LAYOUT_EBDA         0x9fc00u /* to A0000h: reserved, as a BIOS leaves it */
+#define LAYOUT_VGA_HOLE     0xa0000u
+#define LAYOUT_ACPI         0xe0000u /* tables, RSDP first (found by scanning too: ACPI 6.4 §5.2.5.1) */
+#define LAYOUT_ACPI_BYTES   0x1fff0u
 #define LAYOUT_RESET_CODE                                                                          \
 	0xffff0u /* F000:FFF0, where a BIOS begins: 16 bytes that ask for a reset */
 #define LAYOUT_HIGH_MEMORY 0x100000u
@@ -37,6 +39,7 @@ _Static_assert(LAYOUT_PCI32 >= KEEL_RAM_BELOW_4G, "BAR window above low RAM");
 _Static_assert(LAYOUT_PCI32 + LAYOUT_PCI32_BYTES <= LAYOUT_ECAM, "ECAM above the BAR window");
 _Static_assert(LAYOUT_ECAM + LAYOUT_ECAM_BYTES <= LAYOUT_IOAPIC, "platform above ECAM");
 _Static_assert(LAYOUT_CMDLINE + LAYOUT_CMDLINE_MAX <= LAYOUT_EBDA, "boot data below the EBDA");
+_Static_assert(LAYOUT_HANDED + LAYOUT_HANDED_BYTES <= LAYOUT_EBDA, "and what kernels are told");
 
 /* Ports. hyp answers the PM timer, CF9h and its other devices by itself. */
 #define LAYOUT_PM1A_EVENT   0x600u

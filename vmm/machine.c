@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vmm/boot_linux.h"
+#include "vmm/boot.h"
 #include "vmm/log.h"
 
 #define HOST_BRIDGE_VENDOR 0x1b36u
@@ -69,7 +69,11 @@ static int attach_platform(struct machine *machine)
 	pci_function_init(&machine->host_bridge, HOST_BRIDGE_VENDOR, HOST_BRIDGE_DEVICE,
 	        PCI_CLASS_HOST_BRIDGE);
 	rc = pci_add(&machine->pci, &machine->host_bridge, 0);
-	return rc != 0 ? rc : pm_attach(&machine->pm, machine->hv, &machine->vault);
+	if (rc == 0)
+		rc = pm_attach(&machine->pm, machine->hv, &machine->vault);
+	if (rc == 0 && machine->definition.testdev)
+		rc = testdev_attach(&machine->testdev, machine->hv, &machine->vault);
+	return rc;
 }
 
 /* The next device of the list goes into the next slot; its doorbells follow those of the one
@@ -134,7 +138,7 @@ int machine_attach(struct machine *machine, struct hv *hv, char *error, size_t e
 static int load_guest(struct machine *machine, char *error, size_t error_bytes)
 {
 	const struct definition *definition = &machine->definition;
-	const struct boot_linux_config config = {
+	const struct boot_config config = {
 	        .kernel = definition->kernel,
 	        .initrd = definition->initrd,
 	        .cmdline = definition->cmdline,
@@ -142,7 +146,7 @@ static int load_guest(struct machine *machine, char *error, size_t error_bytes)
 	        .ram_bytes = definition->memory_bytes,
 	};
 	struct keel_vcpu_state start;
-	int rc = boot_linux_load(&config, &machine->gmem, &start, error, error_bytes);
+	int rc = boot_load(&config, &machine->gmem, &start, error, error_bytes);
 
 	if (rc != 0)
 		return rc;
@@ -171,6 +175,7 @@ static int boot(struct machine *machine, char *error, size_t error_bytes)
 	/* What the last life asked for is answered by this one. */
 	hv_events_take(hv, MACHINE_EVENTS);
 	pm_reset(&machine->pm);
+	testdev_reset(&machine->testdev);
 	pci_reset(&machine->pci);
 	pci_assign(&machine->pci);
 	pci_sync(&machine->pci);
@@ -255,6 +260,15 @@ static enum machine_next handle_off(struct machine *machine)
 	/* Not by way of STOPPED: a successor would leave it at that. */
 	if (machine->definition.on_poweroff == DEFINITION_RESTART)
 		return boot_or_stop(machine);
+	machine_stop(machine);
+	return MACHINE_OFF;
+}
+
+/* Whatever the policies are: who asked for the test device wants to know how the guest ended. */
+static enum machine_next handle_test_end(struct machine *machine)
+{
+	machine->testdev.ended = false;
+	log_line("the guest ended with %u", machine->testdev.result);
 	machine_stop(machine);
 	return MACHINE_OFF;
 }
@@ -365,9 +379,11 @@ static uint64_t dispatch(struct machine *machine, const struct hv_exit *exit)
 
 	if (pio)
 		taken = pm_pio(&machine->pm, exit->address, exit->size, write, &value) ||
+		        testdev_pio(&machine->testdev, exit->address, exit->size, write, &value) ||
 		        pci_pio(&machine->pci, exit->address, exit->size, write, &value);
 	else
-		taken = pci_mmio(&machine->pci, exit->address, exit->size, write, &value);
+		taken = testdev_mmio(&machine->testdev, exit->address, exit->size, write, &value) ||
+		        pci_mmio(&machine->pci, exit->address, exit->size, write, &value);
 	machine->stats.unclaimed += !taken;
 	return taken ? value : UINT64_MAX;
 }
@@ -382,6 +398,8 @@ enum machine_next machine_answer(struct machine *machine, const struct hv_exit *
 	machine->pci.current = NULL;
 	if (machine->pm.off_asked)
 		return handle_off(machine);
+	if (machine->testdev.ended)
+		return handle_test_end(machine);
 	/* Refused (-EAGAIN): the vCPU was reset meanwhile and waits for nothing. */
 	machine->hv->ops->exit_complete(machine->hv, exit->vcpu, exit->sequence, value);
 	return MACHINE_GO_ON;

@@ -6,6 +6,7 @@
 #include "vmm/definition.h"
 #include "vmm/dev/devices.h"
 #include "vmm/pm.h"
+#include "vmm/testdev.h"
 #include "vmm/virtio_pci.h"
 
 /*
@@ -54,6 +55,7 @@ struct machine {
 	struct pci_bus pci;
 	struct pci_function host_bridge;
 	struct pm pm;
+	struct testdev testdev;
 	unsigned device_count;
 	struct virtio_pci *devices[MACHINE_MAX_DEVICES];
 	unsigned doorbells; /* indices given to devices */

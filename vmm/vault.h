@@ -43,6 +43,7 @@ enum vault_type {
 	VAULT_VIRTIO,         /* RECORD: struct virtio_state; instance likewise */
 	VAULT_PM,             /* RECORD: struct pm_state */
 	VAULT_INFLIGHT,       /* LIVE: all queues of a function; instance likewise */
+	VAULT_TESTDEV,        /* LIVE: struct testdev_state */
 };
 
 enum vault_kind {

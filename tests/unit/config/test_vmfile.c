@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A VM's file: what is right becomes these values, and each thing that is wrong has its line. */
-/* sources: config/conf.c config/vmfile.c config/vmfile_json.c config/vmfile_check.c lib/cmdline.c
- */
-/* sources: vmm/definition.c */
+/* sources: config/conf.c config/vmfile.c config/vmfile_json.c config/vmfile_check.c */
+/* sources: lib/elf_host.c lib/cmdline.c vmm/definition.c */
 /* libs: -lcjson */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,6 +22,7 @@
 #include "abi/hypercall.h"
 #include "config/vmfile.h"
 #include "hw/linux_boot.h"
+#include "tests/unit/vmm/elf_image.h"
 
 #define HEAD "name = a\nmemory = 512M\nkernel = /k\n"
 
@@ -48,7 +48,7 @@ static void test_all_keys(void **state)
 	                  "disk {\n path = /srv/b.img /* the second */\n readonly = yes\n}\n"
 	                  "net { bridge = br0; mac = 52:54:00:12:34:56 }\n"
 	                  "net [ { tap = tap7 } ]\n"
-	                  "rng = off\nautostart = true\non_reboot = destroy\n"
+	                  "rng = off\ntestdev = yes\nautostart = true\non_reboot = destroy\n"
 	                  "on_poweroff = preserve\nweight = 250\npinned = on\n"
 	                  "without_root = reset\nwithout_root_after = 90\n"));
 	assert_string_equal(vm.name, "web-1.x_y");
@@ -71,6 +71,7 @@ static void test_all_keys(void **state)
 	assert_int_equal(vm.nets[0].mac[5], 0x56);
 	assert_string_equal(vm.nets[1].tap, "tap7");
 	assert_false(vm.rng);
+	assert_true(vm.testdev);
 	assert_true(vm.autostart);
 	assert_int_equal(vm.on_reboot, DEFINITION_DESTROY);
 	assert_int_equal(vm.on_poweroff, DEFINITION_PRESERVE);
@@ -123,6 +124,7 @@ static const struct wrong wrongs[] = {
         {HEAD "\ncpus = 1\ncpus = 2\n", "f:6: 'cpus' was given on line 5 already; remove one"},
         {HEAD "cpus { a = b }\n", "f:4: 'cpus' must be a whole number"},
         {HEAD "cmdline { a = b }\n", "f:4: 'cmdline' is no section; write cmdline = "},
+        {HEAD "testdev = 1\n", "f:4: 'testdev' must be yes or no"},
         {HEAD "rng = 1\n", "f:4: 'rng' must be yes or no"},
         {HEAD "rng = \"yes\"\n", "f:4: 'rng' must be yes or no, without quotes"},
         {HEAD "disk = /d\n", "f:4: 'disk' is a section; write disk { path ="},
@@ -324,6 +326,18 @@ static const char *make_kernel(const char *name, uint16_t version, uint16_t xloa
 	return make_file(name, image, sizeof(image), sizeof(image));
 }
 
+static const char *make_elf(const char *name, bool multiboot, uint32_t pvh)
+{
+	struct elf_recipe recipe = elf_recipe();
+	uint8_t image[ELF_IMAGE_MAX];
+	size_t bytes;
+
+	recipe.multiboot = multiboot;
+	recipe.pvh = pvh;
+	bytes = elf_make(&recipe, image);
+	return make_file(name, (const char *)image, bytes, bytes);
+}
+
 static bool check(const char *kernel, const char *more)
 {
 	char text[2048];
@@ -349,7 +363,11 @@ static void test_kernel(void **state)
 	assert_false(check("/nonexistent/k", ""));
 	assert_error("f:3: kernel /nonexistent/k: No such file or directory; give the path");
 	assert_false(check(make_file("elf", "\177ELF", 4, 4096), ""));
-	assert_error("is no bzImage; give the path of one");
+	assert_error("is an ELF file of another machine; give the path of a kernel");
+	assert_false(check("/proc/self/exe", ""));
+	assert_error("is an ELF file with neither a Multiboot 1 header nor a PVH note");
+	assert_true(check(make_elf("multiboot", true, 0), ""));
+	assert_true(check(make_elf("pvh", false, 0x100000), ""));
 	assert_false(check(make_file("short", "x", 1, 1), ""));
 	assert_error("is no bzImage (it is too short)");
 	assert_false(check(make_kernel("old", 0x20a, LINUX_XLF_KERNEL_64), ""));
@@ -358,6 +376,8 @@ static void test_kernel(void **state)
 	assert_error("has no 64-bit entry");
 	assert_false(check(folder, ""));
 	assert_error("is no bzImage");
+	assert_false(check(make_file("text", "#!/bin/sh", 9, 4096), ""));
+	assert_error("is no bzImage, nor an ELF kernel; give the path of one");
 	assert_false(check(good, "initrd = /nonexistent/i\n"));
 	assert_error("f:4: initrd /nonexistent/i: No such file or directory");
 	assert_false(check(good, "initrd = /tmp\n"));

@@ -3,7 +3,7 @@
 /* sources: keeld/vm.c keeld/vm_parts.c keeld/keeld.c keeld/record.c keeld/loop.c keeld/process.c */
 /* sources: keeld/link.c keeld/log.c keeld/server.c keeld/requests.c config/conf.c config/vmfile.c
  */
-/* sources: config/vmfile_json.c config/vmfile_check.c lib/cmdline.c */
+/* sources: config/vmfile_json.c config/vmfile_check.c lib/elf_host.c lib/cmdline.c */
 /* libs: -lcjson */
 #include "tests/unit/keeld/rig.h"
 

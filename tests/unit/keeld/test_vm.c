@@ -2,7 +2,7 @@
 /* A VM's life under the daemon, with every way in which a step of it can fail. */
 /* sources: keeld/vm.c keeld/vm_parts.c keeld/keeld.c keeld/record.c keeld/loop.c keeld/process.c */
 /* sources: keeld/link.c keeld/log.c config/conf.c config/vmfile.c config/vmfile_json.c */
-/* sources: config/vmfile_check.c lib/cmdline.c */
+/* sources: config/vmfile_check.c lib/elf_host.c lib/cmdline.c */
 /* libs: -lcjson */
 #include "tests/unit/keeld/rig.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shows that a kernel lands where the protocol wants it, that the memory map adds up (C-46), and
  * what is refused with which words. */
-/* sources: vmm/boot_linux.c vmm/acpi.c vmm/aml.c vmm/gmem.c */
+/* sources: vmm/boot.c vmm/boot_linux.c vmm/boot_elf.c lib/elf_host.c vmm/acpi.c vmm/aml.c vmm/gmem.c */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/vmm/bzimage.h"
-#include "vmm/boot_linux.h"
+#include "vmm/boot.h"
 #include "vmm/layout.h"
 
 #define KERNEL_BYTES (600u * 1024u)
@@ -45,11 +45,11 @@ static void new_file(char *path, const struct linux_setup_header *header, size_t
 
 static int load(const char *cmdline)
 {
-	const struct boot_linux_config config = {kernel, initrd, cmdline, 2, ram_bytes};
+	const struct boot_config config = {kernel, initrd, cmdline, 2, ram_bytes};
 
 	error[0] = '\0';
 	memset(&start, 0, sizeof(start));
-	return boot_linux_load(&config, &gmem, &start, error, sizeof(error));
+	return boot_load(&config, &gmem, &start, error, sizeof(error));
 }
 
 static int set_up(void **state)
@@ -158,7 +158,7 @@ static void test_memory_map_sums(void **state)
 	(void)state;
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct linux_e820_entry map[BOOT_E820_MAX];
-		unsigned count = boot_linux_make_e820(sizes[i], map);
+		unsigned count = boot_make_e820(sizes[i], map);
 		uint64_t low = layout_ram_low(sizes[i]), sum = 0, end = 0, usable = 0;
 
 		assert_true(count <= BOOT_E820_MAX);
@@ -192,7 +192,7 @@ static void test_memory_map_is_what_the_guest_gets(void **state)
 	(void)state;
 	new_ram(5120 * MIB);
 	assert_int_equal(load(""), 0);
-	count = boot_linux_make_e820(5120 * MIB, map);
+	count = boot_make_e820(5120 * MIB, map);
 	assert_int_equal(zero_page()->e820_entries, count);
 	assert_memory_equal(zero_page()->e820_table, map, count * sizeof(map[0]));
 	new_ram(256 * MIB);

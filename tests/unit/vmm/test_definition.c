@@ -122,6 +122,7 @@ static void test_what_is_wrong_is_named(void **state)
 	expect(HEAD ",\"nets\":[{\"tap\":\"sixteen-long-nam\",\"mac\":\"52:54:00:00:00:00\"}]}",
 	        "longer than 15");
 	expect(HEAD ",\"rng\":\"yes\"}", "rng: must be true or false");
+	expect(HEAD ",\"testdev\":1}", "testdev: must be true or false");
 	expect(HEAD ",\"on_reboot\":\"preserve\"}",
 	        "on_reboot: must be \"restart\" or \"destroy\"");
 	expect(HEAD ",\"on_poweroff\":7}", "on_poweroff: must be");

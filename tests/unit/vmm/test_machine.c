@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shows a VM's life with processes that die at the worst moments: boot, exits, resets, power-off,
  * attach; and the control socket. */
-/* sources: vmm/machine.c vmm/control.c vmm/hv.c vmm/definition.c vmm/boot_linux.c vmm/acpi.c */
+/* sources: vmm/boot_elf.c lib/elf_host.c vmm/testdev.c */
+/* sources: vmm/machine.c vmm/control.c vmm/hv.c vmm/definition.c vmm/boot.c vmm/boot_linux.c vmm/acpi.c */
 /* sources: vmm/aml.c vmm/pm.c vmm/virtio_pci.c vmm/virtio_common.c vmm/msix.c vmm/pci.c */
 /* sources: vmm/gmem.c vmm/vault.c vmm/crc32c.c vmm/log.c tests/unit/vmm/hv_fake.c */
 /* libs: -lcjson */
@@ -373,6 +374,25 @@ static void test_off_policy_restart(void **state)
 	assert_int_equal(soft_off(), MACHINE_GO_ON);
 	assert_int_equal(machine->state.boots, 2);
 	assert_int_equal(fake->state, KEEL_VM_STATE_RUNNING);
+}
+
+/* By the test device, whatever the policies say. */
+static void test_guest_ends_itself(void **state)
+{
+	enum machine_next next;
+
+	(void)state;
+	off_policy = "restart";
+	new_vm();
+	start();
+	assert_int_equal(answer(0, KEEL_EXIT_PIO_WRITE, 0x2005, 1, 1), MACHINE_GO_ON);
+	assert_true(fake->pins[5]);
+	assert_int_equal(answer(1, KEEL_EXIT_MMIO_WRITE, 0xff000010, 4, 7), MACHINE_GO_ON);
+	assert_int_equal(answer(1, KEEL_EXIT_PIO_WRITE, 0xf4, 4, 0), MACHINE_OFF);
+	off_policy = "destroy";
+	assert_int_equal(attach(), 0);
+	assert_int_equal(machine_start(machine, false, &next, error, sizeof(error)), 0);
+	assert_int_equal(next, MACHINE_OFF);
 }
 
 static void test_dead_vcpu(void **state)
