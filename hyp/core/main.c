@@ -39,6 +39,7 @@ bool interrupts_sort(void)
 	struct percpu *cpu = percpu();
 
 	cpu->root_closed = !root_is_open();
+	cpu_kick_find_lost();
 	interrupts_take();
 	if (cpu->nmi_seen == 0)
 		return false;

@@ -9,7 +9,6 @@
 uint32_t svm_features;
 uint32_t svm_asids;
 bool svm_has_1g, svm_has_xsave, svm_has_tsc_aux, svm_has_ibpb;
-bool svm_repeats_vector;
 uint64_t svm_xcr0_all;
 uint32_t svm_xsave_bytes;
 
@@ -59,7 +58,7 @@ const char *cpu_probe(void)
 	svm_has_1g = cpuid(0x80000001, 0).edx & CPUID_80000001_EDX_1G;
 	svm_has_tsc_aux = cpuid(0x80000001, 0).edx & CPUID_80000001_EDX_RDTSCP;
 	svm_has_ibpb = cpuid(0x80000008, 0).ebx & CPUID_80000008_EBX_IBPB;
-	svm_repeats_vector = is_tcg();
+	cpu_loses_events = is_tcg();
 	probe_xsave();
 	return NULL;
 }

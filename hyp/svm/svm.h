@@ -39,12 +39,6 @@ struct cpu_vcpu {
 
 /* What the CPU offers; set by cpu_probe. */
 extern uint32_t svm_features; /* CPUID 8000000Ah EDX */
-/*
- * QEMU's TCG (10.0) keeps the vector of an injected interrupt as the CPU's exception until the next
- * exit, interrupt or exception. If another thread asks that CPU to stop for a moment before one of
- * these, it delivers the vector once more, whatever the guest's IF: seen as a spinlock taken twice.
- */
-extern bool svm_repeats_vector;
 extern uint32_t svm_asids;
 extern bool svm_has_1g, svm_has_xsave, svm_has_tsc_aux, svm_has_ibpb;
 extern uint64_t svm_xcr0_all; /* every state component of this CPU's XCR0 */
@@ -62,6 +56,8 @@ static inline void vmcb_intercept(struct vmcb *vmcb, unsigned bit, bool on)
  * holds. */
 void svm_enter(uint64_t vmcb_hpa, struct cpu_regs *regs);
 extern char svm_enter_return[]; /* where VMRUN comes back to */
+/* The same around svm_enter where cpu_loses_events. */
+void tcg_enter(struct cpu_vcpu *c, struct cpu_regs *regs);
 
 /* Gives c an ASID valid on this CPU and sets the VMCB's TLB control. */
 void svm_asid_prepare(struct cpu_vcpu *c);

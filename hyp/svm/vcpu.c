@@ -4,7 +4,6 @@
 
 #include "hyp/cpu/cpu.h"
 #include "abi/hypercall.h"
-#include "hw/apic.h"
 #include "hw/msr.h"
 #include "hyp/x86/arena.h"
 #include "hyp/svm/svm.h"
@@ -240,44 +239,20 @@ static void track_nmi(struct cpu_vcpu *c, const struct cpu_regs *regs)
 	}
 }
 
-static bool is_interrupt(uint64_t event)
-{
-	return (event & VMCB_EVENT_VALID) && VMCB_EVENT_TYPE(event) == CPU_INJECT_INTR;
-}
-
-/*
- * The real APIC's task priority is root's; a VM has its own in the VMCB (V_INTR_MASKING). Under the
- * emulator a hostile VM's has been found in the real one, where it kept root's interrupts out for
- * ever: there it is put back.
- */
-static void enter_guarded(struct cpu_vcpu *c, struct cpu_regs *regs)
-{
-	uint32_t tpr;
-
-	if (!svm_repeats_vector || c->role == CPU_ROLE_ROOT) {
-		svm_enter(c->vmcb_hpa, regs);
-		return;
-	}
-	tpr = apic_read(APIC_REG_TPR);
-	svm_enter(c->vmcb_hpa, regs);
-	if (apic_read(APIC_REG_TPR) != tpr)
-		apic_write(APIC_REG_TPR, tpr);
-}
-
 void cpu_run(struct cpu_vcpu *c, struct cpu_regs *regs, struct cpu_exit *exit)
 {
 	struct vmcb *vmcb = c->vmcb;
 
 	hyp_assert(c->loaded);
-	/* The NMI ends the run right after the event was delivered, and the CPU forgets it. */
-	if (svm_repeats_vector && is_interrupt(vmcb->event_inject))
-		cpu_kick(percpu()->index);
 	vmcb->rax = regs->gpr[KEEL_RAX];
 	vmcb->rsp = regs->gpr[KEEL_RSP];
 	vmcb->rip = regs->rip;
 	vmcb->rflags = regs->rflags;
 	svm_asid_prepare(c);
-	enter_guarded(c, regs);
+	if (cpu_loses_events)
+		tcg_enter(c, regs);
+	else
+		svm_enter(c->vmcb_hpa, regs);
 	regs->gpr[KEEL_RAX] = vmcb->rax;
 	regs->gpr[KEEL_RSP] = vmcb->rsp;
 	regs->rip = vmcb->rip;

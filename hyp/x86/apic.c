@@ -86,14 +86,53 @@ void apic_send_sipi(uint32_t id, uint8_t page)
 	apic_icr_write((uint64_t)id << 32 | APIC_DELIVERY_SIPI | APIC_ICR_ASSERT | page);
 }
 
+/* Longer than an emulated CPU is kept from running between two instructions. */
+#define KICK_OVERDUE_MS 5
+
+bool cpu_loses_events;
+
+static void send_kick(struct percpu *p)
+{
+	__atomic_store_n(&p->kick_tsc, tsc_now(), __ATOMIC_RELAXED);
+	apic_icr_write((uint64_t)p->apic_id << 32 | APIC_DELIVERY_NMI | APIC_ICR_ASSERT);
+}
+
+/* Its NMI is not on its way any more: the CPU has lost it. */
+static bool is_overdue(const struct percpu *p)
+{
+	return cpu_loses_events && tsc_now() - __atomic_load_n(&p->kick_tsc, __ATOMIC_RELAXED) >
+	                                   tsc_hz / 1000 * KICK_OVERDUE_MS;
+}
+
 void cpu_kick(unsigned index)
 {
 	struct percpu *p = percpu_of(index);
 
-	if (__atomic_exchange_n(
-	            &p->kick_pending, 1, __ATOMIC_ACQ_REL)) /* pairs with who clears it */
-		return;
-	apic_icr_write((uint64_t)p->apic_id << 32 | APIC_DELIVERY_NMI | APIC_ICR_ASSERT);
+	__atomic_add_fetch(&p->kicks_under_way, 1, __ATOMIC_SEQ_CST);
+	/* pairs with who clears it */
+	if (__atomic_exchange_n(&p->kick_pending, 1, __ATOMIC_SEQ_CST) == 0 || is_overdue(p))
+		send_kick(p);
+	__atomic_sub_fetch(&p->kicks_under_way, 1, __ATOMIC_SEQ_CST);
+}
+
+void cpu_kick_self_surely(void)
+{
+	struct percpu *p = percpu();
+
+	/* Who set it before us has sent its NMI or will in a moment; after that nobody sends one,
+	 * so ours and that are one. */
+	if (__atomic_exchange_n(&p->kick_pending, 1, __ATOMIC_SEQ_CST) != 0)
+		while (__atomic_load_n(&p->kicks_under_way, __ATOMIC_SEQ_CST) != 0)
+			__asm__ volatile("pause");
+	send_kick(p);
+}
+
+void cpu_kick_find_lost(void)
+{
+	const struct percpu *p = percpu();
+
+	if (__atomic_load_n(&p->kick_pending, __ATOMIC_ACQUIRE) && is_overdue(p))
+		cpu_kick_self_surely();
 }
 
 bool apic_base_write(uint64_t value)

@@ -28,6 +28,8 @@ struct percpu {
 	uint32_t nmi_seen;     /* (o) count of NMIs taken in hyp */
 	uint32_t kick_pending; /* (a) another CPU asked this one to look at its queues; sent with an
 	                          NMI */
+	uint32_t kicks_under_way;  /* (a) CPUs in the middle of kicking this one */
+	uint64_t kick_tsc;         /* (a) when its last NMI was sent */
 	uint32_t stray_interrupts; /* (o) vectors that arrived where the manual forbids it (GIF 0):
 	                              emulator faults */
 	struct vcpu *current;      /* (o) whose register state (FPU, VMLOAD set) is on this CPU */

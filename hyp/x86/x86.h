@@ -101,6 +101,15 @@ extern uint64_t apic_timer_hz; /* undivided count rate */
 /* Sends an NMI to that CPU after setting its kick_pending; nothing is sent if one was pending
  * already. Any CPU, any time. */
 void cpu_kick(unsigned index);
+/*
+ * Set by the vendor for a CPU that now and then forgets a pending NMI or interrupt (an emulator's;
+ * see hyp/svm/tcg.c). There a kick whose NMI has not come for long is sent again.
+ */
+extern bool cpu_loses_events;
+/* An NMI is pending on this CPU for certain when this returns. Needs: GIF 0. */
+void cpu_kick_self_surely(void);
+/* Sends a lost kick of this CPU again. Before it sleeps. */
+void cpu_kick_find_lost(void);
 
 /*
  * Set by the vendor at its start if the CPU has a global interrupt flag (STGI, CLGI): then hyp runs

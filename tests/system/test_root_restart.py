@@ -9,6 +9,10 @@ from lab.guests import Guest
 from lab.machine import Hardware
 
 TINY = Guest("one", kind="tiny", cpus=2, more_args="quiet")
+# Root's restart takes some seconds: enough for what without_root says to happen, VM by VM.
+AWAY = {what: Guest(f"to-{what}", number, "initramfs", memory="64M", more_args="quiet",
+                    more=f"without_root = {what}\nwithout_root_after = 2")
+        for number, what in ((2, "pause"), (3, "reset"), (4, "stop"))}
 RESTART_S = 240
 
 
@@ -86,6 +90,25 @@ def test_fall_back(machine):
     same([h["reason"] for h in status["history"][:1]], ["not ready in time"], "why")
 
 
+def test_without_root(machine):
+    """Each VM is paused, reset or stopped while root is away, as its file says; one without that word ticks on."""
+    for guest in AWAY.values():
+        guests.start(machine, guest)
+        guests.log_in(machine, guest)
+    ids = {what: guests.list_vms(machine)[guest.name]["id"] for what, guest in AWAY.items()}
+    over(machine, "a reboot with three VMs that do not wait", "reboot -f")
+    log = machine.check("keel log")
+    for what, said in (("pause", "paused"), ("reset", "to be reset"), ("stop", "stopped")):
+        has(log, rf"vm {ids[what]}: root is away for 2000 ms: {said}, as its policy says", f"hyp's log on {what}")
+    guests.wait_state(machine, AWAY["stop"].name, "off")
+    states = {vm["name"]: vm for vm in guests.status(machine)["vms"]}
+    same(states[AWAY["pause"].name]["resets"], 1, "starts of the VM that was paused")
+    same(states[AWAY["reset"].name]["resets"], 2, "starts of the VM that was reset")
+    guests.check(machine, AWAY["pause"], "true")
+    for what in ("pause", "reset"):
+        machine.check(f"keel vm kill {AWAY[what].name}")
+
+
 def test_bad_images(machine):
     """What is no kernel is refused in one line and leaves nothing staged."""
     result = machine.run("keel root stage /etc/passwd 2>&1", 60)
@@ -105,4 +128,5 @@ def test_end(machine):
 if __name__ == "__main__":
     run_cases(lambda: boot_server(below="keel", data=True, limit_s=1500,
                                   hardware=Hardware(disks=[images.build_next(print)])),
-              [test_reboot, test_panic, test_no_heartbeat, test_upgrade, test_fall_back, test_bad_images, test_end])
+              [test_reboot, test_panic, test_no_heartbeat, test_upgrade, test_fall_back, test_without_root,
+               test_bad_images, test_end])

@@ -7,31 +7,16 @@
 
 #include <cmocka.h>
 
-#include "hyp/x86/percpu.h"
-static struct percpu this_cpu;
-#define percpu() (&this_cpu)
 #include "hyp/svm/vcpu.c"
 
-static unsigned kicks;
+static unsigned tcg_enters;
 
-uint32_t apic_read(uint32_t reg)
+void tcg_enter(struct cpu_vcpu *c, struct cpu_regs *regs)
 {
-	(void)reg;
-	return 0;
+	tcg_enters++;
+	svm_enter(c->vmcb_hpa, regs);
 }
-
-void apic_write(uint32_t reg, uint32_t value)
-{
-	(void)reg;
-	(void)value;
-}
-
-void cpu_kick(unsigned index)
-{
-	assert_int_equal(index, this_cpu.index);
-	kicks++;
-}
-bool svm_repeats_vector;
+bool cpu_loses_events;
 uint32_t svm_features, svm_asids = 16, svm_xsave_bytes = 576;
 bool svm_has_xsave, svm_has_tsc_aux, svm_has_1g;
 uint64_t svm_xcr0_all;
@@ -156,28 +141,18 @@ static void test_reset_within_an_nmi_lets_iret_run(void **state)
 	drop(c);
 }
 
-/* Only an injected interrupt is repeated, and only there is the run ended for it. */
-static void test_repeated_vector_ends_the_run(void **state)
+static void test_the_emulator_is_entered_by_its_own_way(void **state)
 {
-	struct cpu_vcpu *c = make(CPU_ROLE_ROOT);
+	struct cpu_vcpu *c = make(CPU_ROLE_VM);
 
 	(void)state;
-	this_cpu.index = 3;
-	kicks = 0;
-	cpu_inject(c, CPU_INJECT_INTR, 0xfb, false, 0);
+	tcg_enters = 0;
 	run_to(c, SVM_EXIT_CPUID, 0x1000);
-	assert_int_equal(kicks, 0);
-	svm_repeats_vector = true;
-	run_to(c, SVM_EXIT_CPUID, 0x1000); /* nothing injected */
-	cpu_inject(c, CPU_INJECT_EXCEPTION, 14, true, 2);
+	assert_int_equal(tcg_enters, 0);
+	cpu_loses_events = true;
 	run_to(c, SVM_EXIT_CPUID, 0x1000);
-	cpu_inject(c, CPU_INJECT_NMI, 2, false, 0);
-	run_to(c, SVM_EXIT_CPUID, 0x1000);
-	assert_int_equal(kicks, 0);
-	cpu_inject(c, CPU_INJECT_INTR, 0xfb, false, 0);
-	run_to(c, SVM_EXIT_NMI, 0x1000);
-	assert_int_equal(kicks, 1);
-	svm_repeats_vector = false;
+	assert_int_equal(tcg_enters, 1);
+	cpu_loses_events = false;
 	drop(c);
 }
 
@@ -186,7 +161,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_nmi_lasts_until_its_iret_has_run),
 	        cmocka_unit_test(test_reset_within_an_nmi_lets_iret_run),
-	        cmocka_unit_test(test_repeated_vector_ends_the_run),
+	        cmocka_unit_test(test_the_emulator_is_entered_by_its_own_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
