@@ -4,6 +4,7 @@ import subprocess
 import time
 
 from lab import figures, guests, images, measure, upgrade
+from lab.evidence import emulator_faults
 from lab.guests import Guest
 from lab.machine import Hardware, Machine
 from lab.paths import TOP, LabError
@@ -117,6 +118,19 @@ def size_figures():
 
 
 def run(start):
+    """Once more where hyp's log holds the evidence that the emulator failed."""
+    since = time.time()
+    try:
+        return run_once(start)
+    except LabError as error:
+        evidence = emulator_faults(since)
+        if not evidence:
+            raise
+        print(f"\n{error}\nagain, for the emulator failed:\n  " + "\n  ".join(evidence[:3]) + "\n", flush=True)
+    return run_once(time.monotonic())
+
+
+def run_once(start):
     stages = Stages(start)
     boot, disks = images.make_boot(below="keel", root="initramfs", data=True, tell=stages.say)
     disks.append(images.build_next(stages.say))

@@ -118,6 +118,8 @@ static void make_vcpu(struct vcpu *v, unsigned index)
 	cpu_trap_port(v->cpu_state, 0x64, 1);
 	cpu_trap_port(v->cpu_state, 0x92, 1);
 	cpu_trap_port(v->cpu_state, 0xcf9, 1);
+	if (acpi_reset_port() != 0)
+		cpu_trap_port(v->cpu_state, acpi_reset_port(), 1);
 	cpu->root = v;
 }
 

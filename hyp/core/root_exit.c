@@ -247,8 +247,8 @@ static void port_out(uint16_t port, unsigned size, uint32_t value)
 
 /*
  * Root asks for a reset of the machine: the keyboard controller's pulse, the fast reset of port
- * 92h, the chipset's reset port (which is also ACPI's reset register on PCs). hyp starts root again
- * instead.
+ * 92h, the chipset's reset port, and ACPI's reset register (most often the same). hyp starts root
+ * again instead.
  */
 static const char *reset_asked(uint16_t port, unsigned size, uint32_t value)
 {
@@ -258,7 +258,7 @@ static const char *reset_asked(uint16_t port, unsigned size, uint32_t value)
 	case 0x64: return value == 0xfe ? "reset by the keyboard controller" : NULL;
 	case 0x92: return value & 1 ? "reset by port 92h" : NULL;
 	case 0xcf9: return value & 4 ? "reset by port CF9h" : NULL;
-	default: return NULL;
+	default: return acpi_is_reset(port, value) ? "reset by ACPI's register" : NULL;
 	}
 }
 

@@ -159,6 +159,27 @@ static void read_table(uint64_t hpa)
 		read_mcfg(h);
 }
 
+bool acpi_is_reset(uint16_t port, uint32_t value)
+{
+	const struct acpi_gas *r = &acpi_info.reset_reg;
+
+	return r->address != 0 && r->space == ACPI_SPACE_IO && r->address == port &&
+	       value == acpi_info.reset_value;
+}
+
+uint16_t acpi_reset_port(void)
+{
+	const struct acpi_gas *r = &acpi_info.reset_reg;
+
+	if (r->address == 0 || (r->space == ACPI_SPACE_IO && r->address <= 0xffff))
+		return (uint16_t)r->address;
+	log_line("root: ACPI's reset register is no port (space %u, %llx): a reset by it is one of "
+	         "the "
+	         "machine",
+	        r->space, (unsigned long long)r->address);
+	return 0;
+}
+
 const struct pci_ecam *acpi_ecam(void)
 {
 	return acpi_info.ecam.base.value ? &acpi_info.ecam : NULL;

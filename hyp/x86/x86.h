@@ -206,6 +206,10 @@ struct pci_ecam {
 	uint8_t start_bus, end_bus;
 };
 const struct pci_ecam *acpi_ecam(void);
+/* The port of the FADT's RESET_REG (ACPI 6.5 §4.8.3.6), 0: it has none, or it is no port; and
+ * whether a write there is a reset. */
+uint16_t acpi_reset_port(void);
+bool acpi_is_reset(uint16_t port, uint32_t value);
 
 /* Root's boot image (Linux's 64-bit boot protocol, Documentation/arch/x86/boot.rst). */
 struct linux_image {

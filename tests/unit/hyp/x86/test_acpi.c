@@ -133,6 +133,26 @@ static void test_damaged(void **state)
 	assert_int_equal(read(&t).cpu_count, 0);
 }
 
+static void test_reset_register(void **state)
+{
+	const struct acpi_gas port = {.space = ACPI_SPACE_IO, .bit_width = 8, .address = 0xb2};
+	const struct acpi_gas memory = {.space = ACPI_SPACE_MEMORY, .address = 0xfed00000};
+
+	(void)state;
+	acpi_info.reset_reg = port;
+	acpi_info.reset_value = 0x73;
+	assert_int_equal(acpi_reset_port(), 0xb2);
+	assert_true(acpi_is_reset(0xb2, 0x73));
+	assert_false(acpi_is_reset(0xb2, 0x72));
+	assert_false(acpi_is_reset(0xb3, 0x73));
+	acpi_info.reset_reg = memory;
+	assert_int_equal(acpi_reset_port(), 0);
+	assert_false(acpi_is_reset(0, 0x73));
+	acpi_info.reset_reg = (struct acpi_gas){0};
+	assert_int_equal(acpi_reset_port(), 0);
+	assert_false(acpi_is_reset(0, 0x73));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -140,6 +160,7 @@ int main(void)
 	        cmocka_unit_test(test_address_override),
 	        cmocka_unit_test(test_too_many),
 	        cmocka_unit_test(test_damaged),
+	        cmocka_unit_test(test_reset_register),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
