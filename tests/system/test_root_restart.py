@@ -10,7 +10,7 @@ from lab.machine import Hardware
 
 TINY = Guest("one", kind="tiny", cpus=2, more_args="quiet")
 # Root's restart takes some seconds: enough for what without_root says to happen, VM by VM.
-AWAY = {what: Guest(f"to-{what}", number, "initramfs", memory="64M", more_args="quiet",
+AWAY = {what: Guest(f"to-{what}", number, "initramfs", memory="128M", more_args="quiet",
                     more=f"without_root = {what}\nwithout_root_after = 2")
         for number, what in ((2, "pause"), (3, "reset"), (4, "stop"))}
 RESTART_S = 240
