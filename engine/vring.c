@@ -6,15 +6,13 @@
 #include <errno.h>
 #include <string.h>
 
-/* Tests stop the world after each store that outlives the process. */
-#ifndef VRING_HOOK
-#define VRING_HOOK()
-#endif
+#include "lib/store_hook.h"
 
 #define STORE(place, value)                                                                        \
 	do {                                                                                       \
+		STORE_HOOK(false, #place);                                                         \
 		__atomic_store_n(&(place), (value), __ATOMIC_RELEASE);                             \
-		VRING_HOOK();                                                                      \
+		STORE_HOOK(true, #place);                                                          \
 	} while (0)
 #define LOAD(place)         __atomic_load_n(&(place), __ATOMIC_RELAXED)
 #define LOAD_ACQUIRE(place) __atomic_load_n(&(place), __ATOMIC_ACQUIRE)

@@ -8,12 +8,33 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/store_hook.h"
 #include "vmm/crc32c.h"
 
 #define VAULT_ALIGN 64u
 
+/* A store, or several in any order, that a successor may find done or not done. */
+#define STORE(place, statement)                                                                    \
+	do {                                                                                       \
+		STORE_HOOK(false, place);                                                          \
+		statement;                                                                         \
+		STORE_HOOK(true, place);                                                           \
+	} while (0)
+
 struct vault_section {
 	struct vault_entry entry;
+};
+
+/* What this program reads and writes, by type. A change of a record's layout makes its number one
+ * more, and a reader of the one before goes here beside it. */
+static const uint32_t content_versions[] = {
+        [VAULT_DEFINITION] = 1,
+        [VAULT_MACHINE] = 1,
+        [VAULT_PCI] = 1,
+        [VAULT_MSIX] = 1,
+        [VAULT_VIRTIO] = 1,
+        [VAULT_PM] = 1,
+        [VAULT_INFLIGHT] = 1,
 };
 
 static uint64_t round_up(uint64_t bytes)
@@ -81,7 +102,8 @@ int vault_format(
 	if (__atomic_load_n(&header->magic, __ATOMIC_ACQUIRE) == VAULT_MAGIC)
 		return refuse(-EEXIST, error, error_bytes, "this VM has a vault already");
 	/* What an earlier attempt left when it was killed. */
-	memset(directory(&vault), 0, VAULT_MAX_SECTIONS * sizeof(struct vault_entry));
+	STORE("directory",
+	        memset(directory(&vault), 0, VAULT_MAX_SECTIONS * sizeof(struct vault_entry)));
 	store_fence();
 	section = vault_make(&vault, VAULT_DEFINITION, 0, VAULT_RECORD, 1, length);
 	if (section == NULL)
@@ -96,10 +118,11 @@ int vault_format(
 	        .directory_entries = VAULT_MAX_SECTIONS};
 
 	fresh.checksum = header_checksum(fresh);
-	memcpy((uint8_t *)header + sizeof(fresh.magic), (uint8_t *)&fresh + sizeof(fresh.magic),
-	        sizeof(fresh) - sizeof(fresh.magic));
+	STORE("header", memcpy((uint8_t *)header + sizeof(fresh.magic),
+	                        (uint8_t *)&fresh + sizeof(fresh.magic),
+	                        sizeof(fresh) - sizeof(fresh.magic)));
 	store_fence();
-	__atomic_store_n(&header->magic, VAULT_MAGIC, __ATOMIC_RELEASE);
+	STORE("header.magic", __atomic_store_n(&header->magic, VAULT_MAGIC, __ATOMIC_RELEASE));
 	return 0;
 }
 
@@ -141,6 +164,15 @@ static bool entry_is_sound(const struct vault_entry *entry, uint64_t lowest, siz
 	return needed <= entry->span;
 }
 
+/* Types of a later version are carried along; what we know in a version that we do not is no guess.
+ */
+static bool content_is_known(const struct vault_entry *entry)
+{
+	return entry->type >= sizeof(content_versions) / sizeof(content_versions[0]) ||
+	       content_versions[entry->type] == 0 ||
+	       content_versions[entry->type] == entry->version;
+}
+
 int vault_attach(
         struct vault *vault, void *region, size_t region_bytes, char *error, size_t error_bytes)
 {
@@ -164,6 +196,12 @@ int vault_attach(
 		if (!entry_is_sound(entry, lowest, region_bytes))
 			return refuse(-EINVAL, error, error_bytes,
 			        "entry %u of the vault's directory is damaged", i);
+		if (!content_is_known(entry))
+			return refuse(-EINVAL, error, error_bytes,
+			        "section %u.%u of the vault is of version %u, this program reads "
+			        "%u: use the keelvm that wrote it",
+			        entry->type, entry->instance, entry->version,
+			        content_versions[entry->type]);
 		lowest = entry->offset + entry->span;
 	}
 	*vault = found;
@@ -217,7 +255,7 @@ struct vault_section *vault_make(const struct vault *vault, enum vault_type type
 		return NULL;
 	/* The space may hold what a killed predecessor began: it had no entry yet, so it is
 	 * nobody's. */
-	memset(vault->base + offset, 0, span);
+	STORE("section", memset(vault->base + offset, 0, span));
 	*entry = (struct vault_entry){.state = VAULT_ENTRY_FREE,
 	        .type = (uint32_t)type,
 	        .instance = instance,
@@ -226,9 +264,9 @@ struct vault_section *vault_make(const struct vault *vault, enum vault_type type
 	        .span = span,
 	        .bytes = bytes,
 	        .version = version};
-	entry->checksum = entry_checksum(*entry);
+	STORE("entry.checksum", entry->checksum = entry_checksum(*entry));
 	store_fence();
-	__atomic_store_n(&entry->state, VAULT_ENTRY_USED, __ATOMIC_RELEASE);
+	STORE("entry.state", __atomic_store_n(&entry->state, VAULT_ENTRY_USED, __ATOMIC_RELEASE));
 	return (struct vault_section *)(void *)entry;
 }
 
@@ -300,13 +338,13 @@ void vault_write(
 	struct vault_copy *other = second_is_newer || first->sequence == 0 ? first : second;
 	uint64_t sequence = (second_is_newer ? second : first)->sequence + 1;
 
-	__atomic_store_n(&other->sequence, 0, __ATOMIC_RELAXED);
+	STORE("sequence 0", __atomic_store_n(&other->sequence, 0, __ATOMIC_RELAXED));
 	store_fence();
-	memcpy(other + 1, in, bytes);
-	other->bytes = (uint32_t)bytes;
-	other->checksum = copy_checksum(sequence, (uint32_t)bytes, in);
+	STORE("payload", memcpy(other + 1, in, bytes));
+	STORE("bytes", other->bytes = (uint32_t)bytes);
+	STORE("checksum", other->checksum = copy_checksum(sequence, (uint32_t)bytes, in));
 	store_fence();
-	__atomic_store_n(&other->sequence, sequence, __ATOMIC_RELEASE);
+	STORE("sequence", __atomic_store_n(&other->sequence, sequence, __ATOMIC_RELEASE));
 }
 
 void *vault_live(const struct vault *vault, const struct vault_section *section)

@@ -26,7 +26,9 @@
  * never move, shrink or go away. Types that this version does not know stay untouched.
  *
  * The version in the header changes only when an older reader could not make sense of the layout;
- * it is then refused with a line that says so. Each section's content has a version of its own.
+ * it is then refused with a line that says so. Each section's content has a version of its own,
+ * and is refused likewise. tests/unit/vmm/vault-1.bin is the vault of a VM that ran under the first
+ * version; a program that cannot attach to it any more fails its tests.
  */
 #define VAULT_MAGIC        0x544c5541564c454bull /* "KELVAULT" read as bytes */
 #define VAULT_VERSION      1u

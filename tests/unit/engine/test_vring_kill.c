@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 static void kill_here(void);
-#define VRING_HOOK() kill_here()
+#define STORE_HOOK(after, place) ((after) ? kill_here() : (void)0)
 #include "engine/vring.c"
 
 #include "tests/unit/engine/guest_ring.h"
