@@ -4,6 +4,7 @@
 #   make            hyp, the module, the programs          make check     static checks, unit tests
 #   make run        boot it all, start two VMs, show it    make test      everything, also in the lab
 #   make shell      the same, and leave you at root        make size      hyp's size against its budget
+#   make soak-continuity N=12   root and device processes die under load, N times (lab/soak.py)
 #   make bench-disk   keel-blk against qemu-storage-daemon and fio
 #   make setup      install what is missing (run and test do that first)
 #
@@ -89,13 +90,13 @@ HYP_ELF   := $(if $(wildcard hyp/x86/hyp.ld),$(B)/hyp.elf $(B)/hyp.elf32)
 KMOD      := $(if $(wildcard kmod/Kbuild),$(B)/kmod/keel.ko $(B)/kmod/keel-backports.ko)
 KMODTEST_C := $(filter-out %/common.c,$(wildcard tests/kmod/*.c))
 KMODTEST  := $(patsubst tests/kmod/%.c,$(B)/kmodtest/%,$(KMODTEST_C)) \
-	$(if $(KMODTEST_C),$(B)/kmodtest/keel_fake.ko)
+	$(if $(KMODTEST_C),$(B)/kmodtest/keel_fake.ko $(B)/kmodtest/keel_fake-backports.ko)
 
 # ---- what people type ---------------------------------------------------------------------------
 
 .PHONY: all hyp programs kmod guests unit fuzzers setup check test run shell size clean format \
-	build-clang headers bench-disk
-all: hyp programs kmod guests
+	build-clang headers bench-disk soak-continuity
+all: hyp programs kmod guests $(B)/faults/keelvm
 hyp: $(HYP_ELF)
 programs: $(BUILT)
 kmod: $(KMOD) $(KMODTEST)
@@ -120,6 +121,11 @@ run: setup
 shell: setup
 	@echo "building (only what has changed)"; $(MAKE) --no-print-directory -s -j$$(nproc) all
 	@$(PYTHON) lab/run shell --vms
+
+# 1,000 for a release. It goes on where it was ended; SEED=2 is another sequence.
+soak-continuity: setup
+	@echo "building (only what has changed)"; $(MAKE) --no-print-directory -s -j$$(nproc) all
+	@$(PYTHON) lab/run soak $(or $(N),12) --seed $(or $(SEED),1) $(SOAK_ARGS)
 
 # What a question about disks costs: nothing else should run meanwhile.
 bench-disk: $(B)/bin/keel-blk $(B)/bin/bench-ring $(B)/instructions/blk
@@ -182,6 +188,15 @@ $(B)/bin/$(1): $(patsubst %,$(B)/user/%.o,$(call find,$($(1)_DIRS),*.c)) $(B)/us
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program_rule,$(p))))
 
+# The keelvm that kills itself between two stores, for tests alone (tests/faults).
+FAULTS_O := $(patsubst %,$(B)/faults/obj/%.o,$(call find,$(keelvm_DIRS) tests/faults,*.c))
+$(B)/faults/obj/%.c.o: %.c tests/faults/hook.h Makefile
+	@mkdir -p $(@D)
+	$(CC) $(USER_FLAGS) $(WARN) -include tests/faults/hook.h $(DEP) -c -o $@ $<
+
+$(B)/faults/keelvm: $(FAULTS_O) $(B)/user/lib.a
+	$(CC) $(USER_LDFLAGS) -o $@ $^ $(shell pkg-config --libs $(keelvm_PKGS))
+
 # What bench/instructions.py runs under callgrind: the engine as it is built for use.
 $(B)/instructions/blk: tests/instructions/blk.c $(filter-out %/blk.c %/blk_queue.c,$(wildcard engine/blk*.c)) \
 		engine/watch.c engine/vring.c engine/memtable.c engine/iov.c Makefile
@@ -209,15 +224,20 @@ $(B)/kmodtest/%: tests/kmod/%.c tests/kmod/common.c tests/kmod/common.h tests/km
 	@mkdir -p $(@D)
 	$(CC) $(BASE) -D_GNU_SOURCE -pthread $(WARN) -static -s -o $@ $(filter %.c,$^) -luring
 
-$(B)/kmodtest/keel_fake.ko: $(KMOD_SRC) $(wildcard tests/kmod/fake/*) tests/kmod/guest.h Makefile
-	@mkdir -p $(@D)/fake
-	cp -u $(filter kmod/%.c kmod/%.h tests/kmod/fake/%,$^) $(@D)/fake/
+$(B)/kmodtest/keel_fake.ko: KERNEL = stable
+$(B)/kmodtest/keel_fake.ko: FAKE = fake
+$(B)/kmodtest/keel_fake-backports.ko: KERNEL = backports
+$(B)/kmodtest/keel_fake-backports.ko: FAKE = fake-backports
+$(B)/kmodtest/keel_fake.ko $(B)/kmodtest/keel_fake-backports.ko: $(KMOD_SRC) $(wildcard tests/kmod/fake/*) \
+		tests/kmod/guest.h Makefile
+	@mkdir -p $(@D)/$(FAKE)
+	cp -u $(filter kmod/%.c kmod/%.h tests/kmod/fake/%,$^) $(@D)/$(FAKE)/
 	env -u MAKEFLAGS -u MFLAGS $(MAKE) --no-print-directory -j2 \
-		-C /lib/modules/$$(cat $(B)/lab/debs/kernel-stable)/build \
-		M=$(CURDIR)/$(@D)/fake KEEL_TOP=$(CURDIR) KCFLAGS='-I$(CURDIR) -Werror' modules \
+		-C /lib/modules/$$(cat $(B)/lab/debs/kernel-$(KERNEL))/build \
+		M=$(CURDIR)/$(@D)/$(FAKE) KEEL_TOP=$(CURDIR) KCFLAGS='-I$(CURDIR) -Werror' modules \
 		2>&1 | { grep -v '^Skipping BTF\|^  \(CC\|LD\|MODPOST\|BTF\)' || true; }; \
 		exit $${PIPESTATUS[0]}
-	cp $(@D)/fake/keel_fake.ko $@
+	cp $(@D)/$(FAKE)/keel_fake.ko $@
 
 # ---- tiny guests --------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import tty
 
 from lab import demo as demo_script
 from lab import guests, images
+from lab import soak as soak_script
 from lab.machine import Hardware, Machine
 from lab.stream import join_terminal
 
@@ -106,4 +107,8 @@ def demo(_arguments):
     return demo_script.run(time.monotonic())
 
 
-VERBS = {"boot": boot, "shell": shell, "demo": demo, "images": build_images}
+def soak(arguments):
+    return soak_script.run(arguments, tell)
+
+
+VERBS = {"boot": boot, "shell": shell, "demo": demo, "images": build_images, "soak": soak}

@@ -21,7 +21,7 @@ COMMON = ["systemd-sysv", "udev", "kmod", "iproute2", "iputils-ping", "procps", 
 ROOT_PACKAGES = COMMON + ["initramfs-tools", "zstd", "dbus", "e2fsprogs", "liburing2",
                           "libcjson1", "libseccomp2", "less", "ethtool"]
 GUEST_PACKAGES = COMMON + ["dbus"]  # for the power button, by systemd-logind
-TICK = os.path.join(TOP, "lab", "guest", "tick.c")
+LOADS = os.path.join(TOP, "lab", "guest")
 ROOT_MIB = 2048
 GUEST_MIB = 768
 CHECKED_FILE_MIB = 24
@@ -216,14 +216,16 @@ def build_tiny(kernel, tell=None):
     from lab.initramfs import BUSYBOX
     files = list_files("tiny")
 
-    def build_tick(folder):
-        subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-s", "-o",
-                        os.path.join(folder, "keel-tick"), TICK], check=True)
+    sources = sorted(os.path.join(LOADS, n) for n in os.listdir(LOADS))
+
+    def build_load(folder):
+        subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-s", f"-I{TOP}", "-o",
+                        os.path.join(folder, "keel-load"), *(s for s in sources if s.endswith(".c"))], check=True)
 
     def build(path):
         with tempfile.TemporaryDirectory(prefix="keel-file-") as folder:
             write_checked_file(folder, 8)
-            build_tick(folder)
+            build_load(folder)
             copies = "".join(f'mkdir -p "$tree"/{os.path.dirname(place)}; '
                              f'cp {shlex.quote(file)} "$tree"/{place}; '
                              for file, place in ((f, os.path.basename(f).replace("_", "/"))
@@ -231,10 +233,10 @@ def build_tiny(kernel, tell=None):
             make_ext4(path, 64, 'cd "$tree"; mkdir -p proc sys dev run tmp srv root etc bin sbin '
                       "usr/bin usr/sbin lib; "
                       f"for n in $({BUSYBOX} --list-full); do ln -sf /bin/busybox $n; done; "
-                      f"rm -f bin/busybox; cp {BUSYBOX} bin/busybox; {copies} mv {folder}/keel-tick usr/bin/; cp {folder}/* srv/",
+                      f"rm -f bin/busybox; cp {BUSYBOX} bin/busybox; {copies} mv {folder}/keel-load usr/bin/; cp {folder}/* srv/",
                       "tiny")
 
-    inputs = [("file", __file__), ("file", BUSYBOX), ("file", TICK)] + [("file", f) for f in files]
+    inputs = [("file", __file__), ("file", BUSYBOX)] + [("file", f) for f in [*sources, *files]]
     return cache.get("tiny-guest", ".img", inputs, build, tell)
 
 

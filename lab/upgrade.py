@@ -2,6 +2,7 @@
 """Root is upgraded to another kernel while a VM ticks and writes: done, watched, and put into figures."""
 import json
 import re
+import shlex
 
 from lab import figures, guests
 from lab.paths import LabError
@@ -10,18 +11,18 @@ RECORDS = 256  # places on the VM's disk, written in turn
 
 
 def start_ticking(machine, guest):
-    """keel-tick in the guest, in the background. Needs: log_in."""
-    guests.check(machine, guest, f"keel-tick /srv/records {RECORDS} >/tmp/tick.out 2>&1 & echo $! >/tmp/tick.pid")
+    """keel-load in the guest, in the background. Needs: log_in."""
+    guests.check(machine, guest, f"keel-load records /srv/records {RECORDS} >/tmp/tick.out 2>&1 & echo $! >/tmp/tick.pid")
 
 
 def end_ticking(machine, guest):
-    """What keel-tick saw, as a dictionary. Fails if a record is not what was written."""
+    """What keel-load saw, as a dictionary. Fails if a record is not what was written."""
     text = guests.check(machine, guest,
                         "kill $(cat /tmp/tick.pid); while kill -0 $(cat /tmp/tick.pid) 2>/dev/null; do usleep 100000; "
                         "done; cat /tmp/tick.out", 120)
-    match = re.search(r"keel-tick (\{.*\})", text)
+    match = re.search(r"keel-load (\{.*\})", text)
     if not match:
-        raise LabError(f"{guest.name}: keel-tick did not tell what it saw:\n{text}")
+        raise LabError(f"{guest.name}: keel-load did not tell what it saw:\n{text}")
     seen = json.loads(match.group(1))
     if seen["bad"] or seen["errors"] or not seen["records"]:
         raise LabError(f"{guest.name}: records were lost: {seen}")
@@ -36,10 +37,11 @@ def root_status(machine):
     return json.loads(machine.check("keel root status --json"))
 
 
-def stage(machine, kernel="/mnt/vmlinuz", initrd="/mnt/initrd.img"):
-    """Gives hyp the images of the disk keel-next."""
-    machine.check("mountpoint -q /mnt || mount -t ext4 -o ro $(findfs LABEL=keel-next) /mnt")
-    return machine.check(f"keel root stage {kernel} {initrd}", 60)
+def stage(machine, cmdline=None):
+    """Gives hyp the images of the disk keel-next; cmdline: the kernel's, if not the one that root has."""
+    machine.check("grep -q ' /mnt ' /proc/mounts || mount -t ext4 -o ro $(findfs LABEL=keel-next) /mnt")
+    more = f" --cmdline {shlex.quote(cmdline)}" if cmdline else ""
+    return machine.check(f"keel root stage /mnt/vmlinuz /mnt/initrd.img{more}", 60)
 
 
 def restart(machine, script, start, timeout_s=180):

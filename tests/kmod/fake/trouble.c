@@ -10,6 +10,8 @@
 #include <asm/apic.h>
 #include <asm/msr.h>
 
+#undef smp_send_reschedule /* since Linux 6.4 a macro, also for the field of smp_ops */
+
 static unsigned int hang_ms;
 module_param(hang_ms, uint, 0);
 MODULE_PARM_DESC(hang_ms, "every CPU spins so long with interrupts off, IPIs waiting for it");
