@@ -4,6 +4,7 @@
 #include "hyp/x86/linux_image.h"
 
 #include "hw/msr.h"
+#include "lib/cmdline.h"
 #include "lib/string.h"
 
 #define VID_MODE_NORMAL 0xffffu
@@ -57,9 +58,26 @@ static void write_zero_page(
 	z->e820_entries = (uint8_t)m->e820_count;
 }
 
+/*
+ * hyp's own interrupts to root are MSI messages as root wrote them into hyp's PCI function. With
+ * interrupt remapping their meaning would be in tables that hyp does not read, and root finds no
+ * remapping unit for that function. So it stays off unless root's command line says otherwise.
+ */
+static const char no_remapping[] = " intremap=off";
+
+static void write_cmdline(char *to, const char *cmdline)
+{
+	size_t n = strlen(cmdline);
+	char word[16];
+
+	memcpy(to, cmdline, n + 1);
+	if (cmdline_find(cmdline, "intremap", word, sizeof(word)) < 0)
+		memcpy(to + n, no_remapping, sizeof(no_remapping));
+}
+
 static const char *check_arguments(const struct linux_image *m, const struct linux_layout *l)
 {
-	size_t n = strnlen(m->cmdline, LINUX_CMDLINE_BYTES);
+	size_t n = strnlen(m->cmdline, LINUX_CMDLINE_BYTES) + sizeof(no_remapping) - 1;
 
 	if (n >= LINUX_CMDLINE_BYTES || n > l->header.cmdline_size)
 		return "its command line is too long";
@@ -95,7 +113,7 @@ int linux_load(const struct linux_image *m, struct linux_entry *entry)
 	        .cr3 = l.block + LINUX_BLOCK_TABLES,
 	};
 	write_zero_page((void *)(block + LINUX_BLOCK_ZERO_PAGE), m, &l);
-	memcpy(block + LINUX_BLOCK_CMDLINE, m->cmdline, strlen(m->cmdline));
+	write_cmdline((char *)block + LINUX_BLOCK_CMDLINE, m->cmdline);
 	write_gdt((void *)(block + LINUX_BLOCK_STACK), entry, l.block + LINUX_BLOCK_STACK);
 	write_tables((void *)(block + LINUX_BLOCK_TABLES), l.block + LINUX_BLOCK_TABLES);
 	log_line("root: kernel at %llx (%llu KiB), initrd at %llx (%llu KiB)",
