@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "vmm/boot.h"
 #include "vmm/log.h"
@@ -156,6 +157,14 @@ static int load_guest(struct machine *machine, char *error, size_t error_bytes)
 	return rc;
 }
 
+static time_t uptime_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
 /* Power-on. Everything in it may be done again from the start by a successor. */
 static int boot(struct machine *machine, char *error, size_t error_bytes)
 {
@@ -190,6 +199,7 @@ static int boot(struct machine *machine, char *error, size_t error_bytes)
 		snprintf(error, error_bytes, "cannot run the VM: %s", strerror(-rc));
 	else
 		log_line("guest started (boot %u)", machine->state.boots);
+	machine->started_s = uptime_s();
 	return rc;
 }
 
@@ -222,12 +232,27 @@ static enum machine_next boot_or_stop(struct machine *machine)
 	return MACHINE_OFF;
 }
 
+/* A guest that cannot even start would be started for ever, and take a CPU for that. */
+static bool crashes_at_once(struct machine *machine, bool triple_fault)
+{
+	bool soon = triple_fault && uptime_s() - machine->started_s <= MACHINE_CRASH_SOON_S;
+
+	machine->crashes = soon ? machine->crashes + 1 : 0;
+	if (machine->crashes < MACHINE_CRASHES_MAX)
+		return false;
+	log_line("the guest crashed within %u s of its start %u times in a row: it stays off; "
+	         "give it more memory or another kernel",
+	        MACHINE_CRASH_SOON_S, MACHINE_CRASHES_MAX);
+	return true;
+}
+
 static enum machine_next handle_reset(struct machine *machine, bool triple_fault)
 {
 	machine->stats.resets++;
 	machine->stats.triple_faults += triple_fault;
 	log_line("guest reset by %s", triple_fault ? "a triple fault" : "a reset port");
-	if (machine->definition.on_reboot == DEFINITION_RESTART)
+	if (machine->definition.on_reboot == DEFINITION_RESTART &&
+	        !crashes_at_once(machine, triple_fault))
 		return boot_or_stop(machine);
 	machine_stop(machine);
 	return MACHINE_OFF;

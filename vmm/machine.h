@@ -3,6 +3,8 @@
  * off. */
 #pragma once
 
+#include <time.h>
+
 #include "vmm/definition.h"
 #include "vmm/dev/devices.h"
 #include "vmm/pm.h"
@@ -37,6 +39,10 @@ KEEL_ASSERT_SIZE(struct machine_state, 64);
 
 #define MACHINE_MAX_DEVICES (DEFINITION_MAX_DISKS + DEFINITION_MAX_NETS + 1u)
 
+/* So many triple faults in a row, each so soon after its start: the guest stays off. */
+#define MACHINE_CRASHES_MAX  5u
+#define MACHINE_CRASH_SOON_S 5
+
 struct machine_stats {
 	uint64_t exits[5];  /* by KEEL_EXIT_* */
 	uint64_t unclaimed; /* exits that no device took */
@@ -60,6 +66,9 @@ struct machine {
 	struct virtio_pci *devices[MACHINE_MAX_DEVICES];
 	unsigned doorbells; /* indices given to devices */
 	struct machine_stats stats;
+	unsigned crashes; /* triple faults, each soon after a start, without another end in between
+	                   */
+	time_t started_s; /* CLOCK_MONOTONIC, of this guest's last start by this process */
 };
 
 enum machine_next {

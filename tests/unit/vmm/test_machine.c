@@ -2,7 +2,8 @@
 /* Shows a VM's life with processes that die at the worst moments: boot, exits, resets, power-off,
  * attach; and the control socket. */
 /* sources: vmm/boot_elf.c lib/elf_host.c vmm/testdev.c */
-/* sources: vmm/machine.c vmm/control.c vmm/hv.c vmm/definition.c vmm/boot.c vmm/boot_linux.c vmm/acpi.c */
+/* sources: vmm/machine.c vmm/control.c vmm/hv.c vmm/definition.c vmm/boot.c vmm/boot_linux.c
+ * vmm/acpi.c */
 /* sources: vmm/aml.c vmm/pm.c vmm/virtio_pci.c vmm/virtio_common.c vmm/msix.c vmm/pci.c */
 /* sources: vmm/gmem.c vmm/vault.c vmm/crc32c.c vmm/log.c tests/unit/vmm/hv_fake.c */
 /* libs: -lcjson */
@@ -194,6 +195,41 @@ static void test_killed_within_a_boot(void **state)
 	assert_int_equal(machine->state.boots, 2);
 }
 
+static void event(uint32_t events, uint32_t cause)
+{
+	fake->state = events & KEEL_EVENT_DEAD ? KEEL_VM_STATE_DEAD : KEEL_VM_STATE_RESET;
+	fake->hv.shared->reset_cause = cause;
+	fake->hv.shared->events |= events;
+}
+
+/* Too little memory, say: the kernel dies before its first word, each time. */
+static void test_a_guest_that_crashes_at_once_is_not_started_for_ever(void **state)
+{
+	(void)state;
+	start();
+	for (unsigned i = 1; i < MACHINE_CRASHES_MAX; i++) {
+		event(KEEL_EVENT_TRIPLE_FAULT, KEEL_RESET_TRIPLE_FAULT);
+		assert_int_equal(machine_look(machine), MACHINE_GO_ON);
+	}
+	/* A reboot that the guest asked for is no crash, nor is one long after its start. */
+	event(KEEL_EVENT_RESET, KEEL_RESET_PORT);
+	assert_int_equal(machine_look(machine), MACHINE_GO_ON);
+	for (unsigned i = 1; i < MACHINE_CRASHES_MAX; i++) {
+		event(KEEL_EVENT_TRIPLE_FAULT, KEEL_RESET_TRIPLE_FAULT);
+		assert_int_equal(machine_look(machine), MACHINE_GO_ON);
+	}
+	machine->started_s -= MACHINE_CRASH_SOON_S + 1;
+	event(KEEL_EVENT_TRIPLE_FAULT, KEEL_RESET_TRIPLE_FAULT);
+	assert_int_equal(machine_look(machine), MACHINE_GO_ON);
+	for (unsigned i = 1; i < MACHINE_CRASHES_MAX; i++) {
+		event(KEEL_EVENT_TRIPLE_FAULT, KEEL_RESET_TRIPLE_FAULT);
+		assert_int_equal(machine_look(machine), MACHINE_GO_ON);
+	}
+	event(KEEL_EVENT_TRIPLE_FAULT, KEEL_RESET_TRIPLE_FAULT);
+	assert_int_equal(machine_look(machine), MACHINE_OFF);
+	assert_int_equal(machine->state.boot_state, MACHINE_STOPPED);
+}
+
 /* hyp did to it what without_root says; the process that attaches does the rest. */
 static void test_root_was_away_for_too_long(void **state)
 {
@@ -271,13 +307,6 @@ static void test_doorbells_of_the_dead_are_dropped(void **state)
 	start();
 	assert_int_equal(hv_fake_find(fake, 0xd0000000), -1);
 	assert_int_equal(hv_fake_find(fake, LAYOUT_PCI32 + 2 * 0x10000 + VIRTIO_PCI_NOTIFY_AT), 2);
-}
-
-static void event(uint32_t events, uint32_t cause)
-{
-	fake->state = events & KEEL_EVENT_DEAD ? KEEL_VM_STATE_DEAD : KEEL_VM_STATE_RESET;
-	fake->hv.shared->reset_cause = cause;
-	fake->hv.shared->events |= events;
 }
 
 static void test_guest_resets(void **state)
@@ -601,6 +630,7 @@ int main(void)
 	        TEST(test_malformed_slots),
 	        TEST(test_killed_before_anything_ran),
 	        TEST(test_killed_within_a_boot),
+	        TEST(test_a_guest_that_crashes_at_once_is_not_started_for_ever),
 	        TEST(test_root_was_away_for_too_long),
 	        TEST(test_paused_after_the_process_had_attached),
 	        TEST(test_attach_to_a_running_guest),
