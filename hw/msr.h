@@ -101,6 +101,7 @@
 
 #define RFLAGS_CF    0x00000001
 #define RFLAGS_FIXED 0x00000002
+#define DR6_BS       0x00004000 /* single step */
 #define RFLAGS_TF    0x00000100
 #define RFLAGS_IF    0x00000200
 #define RFLAGS_DF    0x00000400

@@ -91,7 +91,7 @@ static void store_regs(struct vcpu *v, const struct insn_regs *r)
 	memcpy(v->regs.gpr, r->gpr, sizeof(r->gpr));
 	v->regs.rip = r->rip;
 	v->regs.rflags = r->rflags;
-	cpu_skip(v->cpu_state, &v->regs, 0); /* the interrupt shadow ends */
+	vcpu_step_over(v, 0); /* the interrupt shadow ends */
 	if (r->xmm != NULL)
 		__asm__ volatile("fxrstor64 (%0)" : : "r"(v->vm->fx) : "memory");
 }
@@ -227,7 +227,7 @@ static void finish(struct vcpu *v, const struct cpu_mode *mode, struct insn_regs
 		store_regs(v, regs);
 		v->exit.kind = KEEL_KIND_NONE; /* its address was the first iteration's */
 		/* Not one begun iteration more: what is done to a device has to be committed. */
-		if (!step->again || done >= REPEAT_MAX ||
+		if (!step->again || done >= REPEAT_MAX || v->vm->fault ||
 		        __atomic_load_n(&v->look, __ATOMIC_RELAXED) != 0)
 			return;
 		if (!begin_step(v, mode, regs) || !run_pieces(v, regs))

@@ -56,7 +56,7 @@ static const struct msr_rule rules[] = {
         DULL(0x17b, 0x17b, 0),         /* MCG_CTL */
         DULL(0x186, 0x189, 0),         /* performance event selects: none count */
         DULL(0x198, 0x198, 0),         /* performance status */
-        KEEP(0x1a0, 0x1a0, 1, 0x1801, 0x1ull | 1ull << 18 | 1ull << 22 | 0x1800), /* MISC_ENABLE */
+        KEEP(0x1a0, 0x1a0, 1, 0x1801, 0x0000000400c51809ull), /* MISC_ENABLE */
         DULL(0x1d9, 0x1d9,
                 0), /* DEBUGCTL: branch records and single-step on branches not offered */
         DULL(0x1db, 0x1de, 0),                        /* last branch and exception addresses */

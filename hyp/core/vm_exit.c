@@ -77,6 +77,12 @@ static unsigned insn_length_of(struct vcpu *v)
 	return emulate_decode(v, &mode, &insn) ? insn.len : 0;
 }
 
+void vcpu_step_over(struct vcpu *v, unsigned length)
+{
+	if (cpu_skip(v->cpu_state, &v->regs, length))
+		vcpu_raise(v, VECTOR_DB, false, 0);
+}
+
 /* The instruction is done: on to the next. False: its length is not to be had, a fault was raised.
  */
 static bool skip(struct vcpu *v)
@@ -85,7 +91,7 @@ static bool skip(struct vcpu *v)
 
 	if (length == 0)
 		return false;
-	cpu_skip(v->cpu_state, &v->regs, length);
+	vcpu_step_over(v, length);
 	return true;
 }
 
@@ -99,7 +105,9 @@ static void exit_halt(struct vcpu *v)
 	if (!skip(v))
 		return;
 	v->counters.halts++;
-	v->vm->run_state = KEEL_RUN_HALTED;
+	/* Single-stepped: the trap behind it wakes it at once. */
+	if (!v->vm->fault)
+		v->vm->run_state = KEEL_RUN_HALTED;
 }
 
 /*
@@ -194,7 +202,7 @@ static void pio_finish(struct vcpu *v, uint64_t data)
 		default: *rax = (uint32_t)data; break;
 		}
 	}
-	cpu_skip(v->cpu_state, &v->regs, v->vm->pio_length);
+	vcpu_step_over(v, v->vm->pio_length);
 }
 
 static void exit_pio(struct vcpu *v)
@@ -325,7 +333,7 @@ static void exit_cr(struct vcpu *v)
 		vcpu_raise_gp(v);
 		return;
 	}
-	cpu_skip(v->cpu_state, &v->regs, length);
+	vcpu_step_over(v, length);
 }
 
 /* XCR0: x87 always, SSE before AVX, the AVX-512 parts together (SDM vol 1 §13.3). */

@@ -20,6 +20,8 @@ void vcpu_raise(struct vcpu *v, uint8_t vector, bool has_error, uint32_t error);
 void vcpu_raise_gp(struct vcpu *v);
 void vcpu_raise_ud(struct vcpu *v);
 void vcpu_raise_pf(struct vcpu *v, uint64_t linear, uint32_t error);
+/* The instruction is done: rip moves on by length, and a guest that single-steps gets its #DB. */
+void vcpu_step_over(struct vcpu *v, unsigned length);
 /* The MSRs of vm_msr.c: false, #GP was raised. */
 bool vm_msr_read(struct vcpu *v, uint32_t msr, uint64_t *value);
 bool vm_msr_write(struct vcpu *v, uint32_t msr, uint64_t value);

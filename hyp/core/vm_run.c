@@ -125,6 +125,7 @@ static void take_interrupt(struct vcpu *v, enum platform_event event, bool injec
 	if (nmi) {
 		platform_accept(x->vm->platform, v->index, event);
 		cpu_inject(v->cpu_state, CPU_INJECT_NMI, 2, false, 0);
+		want_window(v, false); /* it was another kind of one than an interrupt's */
 	} else {
 		uint8_t vector = platform_accept(x->vm->platform, v->index, event);
 

@@ -112,8 +112,9 @@ struct cpu_can {
 };
 struct cpu_can cpu_can_take(const struct cpu_vcpu *c, const struct cpu_regs *regs);
 void cpu_window(struct cpu_vcpu *c, bool on);
-/* 10. After an emulated instruction: rip += length and the interrupt shadow ends. */
-void cpu_skip(struct cpu_vcpu *c, struct cpu_regs *regs, unsigned length);
+/* 10. After an emulated instruction: rip += length and the interrupt shadow ends. True: the guest
+ * single-steps; DR6 says so, and a #DB is due (APM vol 2 §13.1.4). */
+bool cpu_skip(struct cpu_vcpu *c, struct cpu_regs *regs, unsigned length);
 /* 11-12. Register groups; the vCPU may be loaded or not, but does not run. set returns 0 or
  * -KEEL_EINVAL (nothing changed). */
 void cpu_state_get(struct cpu_vcpu *c, const struct cpu_regs *regs, struct keel_vcpu_state *out);

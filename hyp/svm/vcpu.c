@@ -208,6 +208,10 @@ void cpu_window(struct cpu_vcpu *c, bool on)
 {
 	struct vmcb *vmcb = c->vmcb;
 
+	/* A VM's next NMI comes right behind the IRET of the one before, which IF does not hold
+	 * back. (Root has its #DB for itself, and takes it at its next exit.) */
+	c->nmi_step = on && c->nmi_iret && c->role == CPU_ROLE_VM;
+	on = on && !c->nmi_step;
 	vmcb_intercept(vmcb, VMCB_I_VINTR, on);
 	vmcb_intercept(vmcb, VMCB_I_CR_WRITE(8), c->cr8_trap || (on && c->role == CPU_ROLE_VM));
 	vmcb->vintr &= ~(VMCB_V_IRQ | (0xfull << VMCB_V_PRIO_SHIFT) | VMCB_V_IGN_TPR);
@@ -215,12 +219,16 @@ void cpu_window(struct cpu_vcpu *c, bool on)
 		vmcb->vintr |= VMCB_V_IRQ | (0xfull << VMCB_V_PRIO_SHIFT) | VMCB_V_IGN_TPR;
 }
 
-void cpu_skip(struct cpu_vcpu *c, struct cpu_regs *regs, unsigned length)
+bool cpu_skip(struct cpu_vcpu *c, struct cpu_regs *regs, unsigned length)
 {
 	regs->rip += length;
 	if (!(c->vmcb->cs.attr & 0x200) || !(c->vmcb->efer & EFER_LMA))
 		regs->rip &= 0xffffffffu;
 	c->vmcb->shadow &= ~1ull;
+	if (!(regs->rflags & RFLAGS_TF))
+		return false;
+	c->vmcb->dr6 |= DR6_BS;
+	return true;
 }
 
 /* An NMI's handler ends with IRET: trapped, then let run; from the next exit elsewhere on a new NMI
@@ -239,15 +247,37 @@ static void track_nmi(struct cpu_vcpu *c, const struct cpu_regs *regs)
 	}
 }
 
+/*
+ * The entry had TF set for the sake of nmi_step. The IRET has loaded the guest's own flags, or has
+ * not been carried out yet.
+ */
+static void end_nmi_step(struct cpu_vcpu *c, struct cpu_regs *regs, uint64_t dr6)
+{
+	struct vmcb *vmcb = c->vmcb;
+
+	if (regs->rip == c->nmi_iret_rip && vmcb->exit_code != SVM_EXIT_EXCEPTION + 1) {
+		regs->rflags &= ~(uint64_t)RFLAGS_TF;
+		return;
+	}
+	c->nmi_step = c->nmi_in_service = c->nmi_iret = false;
+	if (vmcb->exit_code != SVM_EXIT_EXCEPTION + 1)
+		return;
+	vmcb->dr6 = dr6;
+	vmcb->exit_code = SVM_EXIT_VINTR; /* an NMI can be taken now: no more than a window */
+}
+
 void cpu_run(struct cpu_vcpu *c, struct cpu_regs *regs, struct cpu_exit *exit)
 {
 	struct vmcb *vmcb = c->vmcb;
+	const uint64_t dr6 = vmcb->dr6;
+	/* A guest that single-steps its IRET has the trap for itself. */
+	bool step = c->nmi_step && !(regs->rflags & RFLAGS_TF);
 
 	hyp_assert(c->loaded);
 	vmcb->rax = regs->gpr[KEEL_RAX];
 	vmcb->rsp = regs->gpr[KEEL_RSP];
 	vmcb->rip = regs->rip;
-	vmcb->rflags = regs->rflags;
+	vmcb->rflags = regs->rflags | (step ? RFLAGS_TF : 0);
 	svm_asid_prepare(c);
 	if (cpu_loses_events)
 		tcg_enter(c, regs);
@@ -258,6 +288,8 @@ void cpu_run(struct cpu_vcpu *c, struct cpu_regs *regs, struct cpu_exit *exit)
 	regs->rip = vmcb->rip;
 	regs->rflags = vmcb->rflags;
 	vmcb->event_inject = 0;
+	if (step)
+		end_nmi_step(c, regs, dr6);
 	track_nmi(c, regs);
 	svm_exit_translate(c, regs, exit);
 }
@@ -312,7 +344,7 @@ void cpu_vcpu_reset(struct cpu_vcpu *c, struct cpu_regs *regs, int sipi_vector)
 	vmcb_intercept(v, VMCB_I_VINTR, false);
 	vmcb_intercept(v, VMCB_I_CR_WRITE(8), false);
 	vmcb_intercept(v, VMCB_I_IRET, false);
-	c->nmi_in_service = c->nmi_iret = false;
+	c->nmi_in_service = c->nmi_iret = c->nmi_step = false;
 	c->xcr0 = 1;
 	c->tsc_aux = 0;
 	c->debugctl = 0;

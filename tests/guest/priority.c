@@ -131,10 +131,12 @@ static void test_priority(bool by_cr8)
 }
 
 static volatile unsigned nmis, nmi_depth, nmi_deepest;
+static volatile uint64_t nmi_rip[2];
 
 static void on_nmi(struct frame *f)
 {
-	(void)f;
+	if (nmis < 2)
+		nmi_rip[nmis] = f->rip;
 	nmis++;
 	nmi_depth++;
 	if (nmi_depth > nmi_deepest)
@@ -158,6 +160,8 @@ static void test_nmi(void)
 		wait_for(false, 200);
 		check_same(nmis, 2);
 		check_same(nmi_deepest, 1);
+		/* Right behind that IRET, though interrupts are off and nothing exits. */
+		check_same(nmi_rip[1], nmi_rip[0]);
 	}
 }
 

@@ -156,11 +156,17 @@ void cpu_state_get(struct cpu_vcpu *c, const struct cpu_regs *regs, struct keel_
 		out->segs[i] = (struct keel_segment){.limit = 0xffffffff, .attr = 0xc93};
 	out->segs[KEEL_CS].attr = 0xc9b;
 }
-void cpu_skip(struct cpu_vcpu *c, struct cpu_regs *regs, unsigned length)
+bool cpu_skip(struct cpu_vcpu *c, struct cpu_regs *regs, unsigned length)
 {
 	(void)c;
 	regs->rip += length;
 	shadow_ended = true;
+	return regs->rflags & 0x100;
+}
+void vcpu_step_over(struct vcpu *v, unsigned length)
+{
+	if (cpu_skip(v->cpu_state, &v->regs, length))
+		vcpu_raise(v, VECTOR_DB, false, 0);
 }
 static uint64_t cr2;
 void vcpu_raise(struct vcpu *v, uint8_t vector, bool has_error, uint32_t error)

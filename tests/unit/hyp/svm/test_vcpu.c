@@ -21,13 +21,18 @@ uint32_t svm_features, svm_asids = 16, svm_xsave_bytes = 576;
 bool svm_has_xsave, svm_has_tsc_aux, svm_has_1g;
 uint64_t svm_xcr0_all;
 
-static uint64_t next_exit_code, next_rip;
+static uint64_t next_exit_code, next_rip, next_rflags, next_dr6, entry_rflags;
 
 void svm_enter(uint64_t vmcb_hpa, struct cpu_regs *regs)
 {
 	struct vmcb *vmcb = (struct vmcb *)(uintptr_t)vmcb_hpa;
 
 	(void)regs;
+	entry_rflags = vmcb->rflags;
+	vmcb->rflags = next_rflags | (next_exit_code == SVM_EXIT_INTR ? entry_rflags : 0);
+	if (next_dr6 != 0)
+		vmcb->dr6 = next_dr6;
+	next_dr6 = 0;
 	vmcb->exit_code = next_exit_code;
 	vmcb->rip = next_rip;
 }
@@ -126,6 +131,58 @@ static void test_nmi_lasts_until_its_iret_has_run(void **state)
 	drop(c);
 }
 
+/* The IRET is single-stepped, so that the next NMI comes right behind it, whatever its IF. */
+static void test_nmi_behind_an_nmi(void **state)
+{
+	struct cpu_vcpu *c = make(CPU_ROLE_VM);
+
+	(void)state;
+	cpu_inject(c, CPU_INJECT_NMI, 2, false, 0);
+	run_to(c, SVM_EXIT_IRET, 0x1010);
+	cpu_window(c, true);
+	assert_false(intercepts(c, VMCB_I_VINTR)); /* which would wait for IF */
+	next_rflags = 0;
+	c->vmcb->dr6 = 0xffff0ff1;
+	run_to(c, SVM_EXIT_INTR, 0x1010); /* it has not run yet: its TF is not the guest's */
+	assert_true(entry_rflags & RFLAGS_TF);
+	assert_false(regs.rflags & RFLAGS_TF);
+	assert_false(cpu_can_take(c, &regs).nmi);
+	next_rflags = RFLAGS_IF;
+	next_dr6 = 0xffff4ff1;
+	run_to(c, SVM_EXIT_EXCEPTION + 1, 0x2000);
+	assert_true(entry_rflags & RFLAGS_TF);
+	assert_int_equal(c->vmcb->exit_code, SVM_EXIT_VINTR); /* the guest does not hear of it */
+	assert_int_equal(c->vmcb->dr6, 0xffff0ff1);
+	assert_int_equal(regs.rflags, RFLAGS_IF);
+	assert_true(cpu_can_take(c, &regs).nmi);
+	run_to(c, SVM_EXIT_INTR, 0x2000);
+	assert_false(entry_rflags & RFLAGS_TF);
+	/* A guest that single-steps its handler has its trap. */
+	cpu_inject(c, CPU_INJECT_NMI, 2, false, 0);
+	run_to(c, SVM_EXIT_IRET, 0x1010);
+	cpu_window(c, true);
+	regs.rflags = RFLAGS_TF;
+	run_to(c, SVM_EXIT_EXCEPTION + 1, 0x2000);
+	assert_int_equal(c->vmcb->exit_code, SVM_EXIT_EXCEPTION + 1);
+	assert_true(cpu_can_take(c, &regs).nmi);
+	drop(c);
+}
+
+static void test_single_step_over_what_hyp_did(void **state)
+{
+	struct cpu_vcpu *c = make(CPU_ROLE_VM);
+
+	(void)state;
+	regs = (struct cpu_regs){.rip = 0x100, .rflags = RFLAGS_FIXED};
+	assert_false(cpu_skip(c, &regs, 2));
+	assert_int_equal(c->vmcb->dr6, 0xffff0ff0);
+	regs.rflags |= RFLAGS_TF;
+	assert_true(cpu_skip(c, &regs, 2));
+	assert_int_equal(c->vmcb->dr6, 0xffff4ff0);
+	assert_int_equal(regs.rip, 0x104);
+	drop(c);
+}
+
 /* With the intercept left on, the first IRET after INIT exits for ever. */
 static void test_reset_within_an_nmi_lets_iret_run(void **state)
 {
@@ -160,6 +217,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_nmi_lasts_until_its_iret_has_run),
+	        cmocka_unit_test(test_nmi_behind_an_nmi),
+	        cmocka_unit_test(test_single_step_over_what_hyp_did),
 	        cmocka_unit_test(test_reset_within_an_nmi_lets_iret_run),
 	        cmocka_unit_test(test_the_emulator_is_entered_by_its_own_way),
 	};
