@@ -3,7 +3,7 @@
 
 The folder has Multiboot images and a file `list`, a test a line:
     NAME IMAGE VCPUS MEMORY_MIB [ARGUMENTS …]
-A guest ends itself by port 0xf4 (keel.conf(5), testdev): 0 passed, 77 skipped, else failed. Lines of
+A guest ends itself by port 0xf4 (keel.conf(5), testdev): 0 passed, 38 skipped, else failed. Lines of
 its console that begin with PASS, FAIL, SKIP or XFAIL are counted as its cases.
 """
 import os
@@ -18,7 +18,7 @@ from lab import figures, guests, images, peer
 from lab.machine import Hardware, Machine
 from lab.paths import LOGS, LabError
 
-SKIPPED = 77
+SKIPPED = 38  # by QEMU's exit status, which is twice that and 1
 PLACE = "/tmp/suite"
 MARK = "suite-ends-here"
 # Root's own consoles, and what else it needs, are not to be in the way.
@@ -155,11 +155,17 @@ def read_cases(console):
     return cases
 
 
+def consoles(side):
+    """Where what the guests said is kept: beside the servers' logs, which each boot begins anew."""
+    return os.path.join(LOGS, f"suite-{side}-guests")
+
+
 def run_test(machine, side, test, timeout_s):
     start = time.monotonic()
     result = machine.run(side.script(test, timeout_s), timeout_s + 60)
     text = result.output.replace("\r", "")
-    with open(os.path.join(LOGS, f"suite-{side.name}", f"test-{test.name}.log"), "w", encoding="utf-8") as out:
+    os.makedirs(consoles(side.name), exist_ok=True)
+    with open(os.path.join(consoles(side.name), f"{test.name}.log"), "w", encoding="utf-8") as out:
         out.write(text)
     if MARK not in text:
         raise LabError(f"{test.name} on {side.name}: {text}")
@@ -231,7 +237,7 @@ def print_cases(cells, sides):
         if shown <= 12:
             print("    " + ", ".join(f"{s} {w}" for s, w in zip(sides, words)) + f": {name[:90]}")
     if shown > 12:
-        print(f"    and {shown - 12} more; see {os.path.relpath(LOGS)}/suite-*/")
+        print(f"    and {shown - 12} more; see {os.path.relpath(consoles('SIDE'))}/")
 
 
 def write_figure(folder, tests, results):

@@ -119,6 +119,37 @@ static int load_acpi(struct boot *boot)
 	return 0;
 }
 
+/* A handler's code at `at` of F000h's segment, and the vectors that lead there. */
+static void set_handler(struct boot *boot, unsigned offset, const uint8_t *code, size_t bytes,
+        unsigned first, unsigned last)
+{
+	uint32_t address = LAYOUT_BIOS_CODE + offset;
+	uint32_t vector = 0xf0000000u | (address & 0xffff);
+
+	gmem_write(boot->gmem, address, code, bytes);
+	for (unsigned i = first; i <= last; i++)
+		gmem_write(boot->gmem, i * sizeof(vector), &vector, sizeof(vector));
+}
+
+/* What a BIOS leaves behind for code that is still in real mode: an interrupt comes back from where
+ * it leads. (Services there are none.) */
+static void load_bios_vectors(struct boot *boot)
+{
+	static const uint8_t ignore[] = {0xcf}; /* iret */
+	static const uint8_t first_8259[] = {
+	        0x50,       /* push ax */
+	        0xb0, 0x20, /* mov al, 20h: EOI */
+	        0xe6, 0x20, /* out 20h, al */
+	        0x58,       /* pop ax */
+	        0xcf,       /* iret */
+	};
+	static const uint8_t both_8259s[] = {0x50, 0xb0, 0x20, 0xe6, 0xa0, 0xe6, 0x20, 0x58, 0xcf};
+
+	set_handler(boot, 0, ignore, sizeof(ignore), 0, 255);
+	set_handler(boot, 0x10, first_8259, sizeof(first_8259), 0x08, 0x0f);
+	set_handler(boot, 0x20, both_8259s, sizeof(both_8259s), 0x70, 0x77);
+}
+
 /* A guest that reboots through the BIOS (Linux's reboot=bios) jumps to F000:FFF0 in real mode and
  * must come out at a reset (C-59). */
 static void load_reset_code(struct boot *boot)
@@ -148,6 +179,7 @@ int boot_load(const struct boot_config *config, const struct gmem *gmem,
 	boot.fd = open_file(&boot, "kernel", config->kernel, &boot.file_bytes);
 	if (boot.fd < 0)
 		return boot.fd;
+	load_bios_vectors(&boot); /* below all else, which may lie over it */
 	if (boot_read(boot.fd, 0, magic, sizeof(magic)) && elf_is_elf(magic, sizeof(magic)))
 		rc = boot_load_elf(&boot, start);
 	else

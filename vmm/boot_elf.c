@@ -33,6 +33,7 @@ struct handed {
 		struct pvh_memmap_entry pvh[BOOT_E820_MAX];
 	} map;
 	char loader[8];
+	uint8_t code[64];
 	char module_line[1024];
 	char line[LAYOUT_HANDED_BYTES - 2048];
 };
@@ -211,6 +212,33 @@ static void fill_pvh(const struct kernel *kernel, const struct linux_e820_entry 
 		        .address = map[i].start, .bytes = map[i].size, .type = map[i].type};
 }
 
+/*
+ * A Multiboot image starts as from a BIOS: the 8259s at vectors 8h and 70h with the timer alone let
+ * through, the 8254 at 18.2 Hz. Only the guest can reach these, so it runs this first. EAX and EBX
+ * are the protocol's, the rest may change (§3.2).
+ */
+static void load_bios_state(const struct kernel *kernel, struct handed *handed)
+{
+	static const uint8_t outs[13][2] = {/* port, value */
+	        {0x20, 0x11}, {0xa0, 0x11}, {0x21, 0x08}, {0xa1, 0x70}, {0x21, 0x04}, {0xa1, 0x02},
+	        {0x21, 0x01}, {0xa1, 0x01}, {0x21, 0xfa}, {0xa1, 0xff}, {0x43, 0x34}, {0x40, 0x00},
+	        {0x40, 0x00}};
+	const uint32_t entry = (uint32_t)kernel->image.entry;
+	uint8_t *at = handed->code;
+
+	_Static_assert(sizeof(handed->code) >= 2 + 4 * 13 + 9, "room for all");
+	*at++ = 0x89, *at++ = 0xc6; /* mov esi, eax */
+	for (unsigned i = 0; i < sizeof(outs) / sizeof(outs[0]); i++) {
+		*at++ = 0xb0, *at++ = outs[i][1]; /* mov al, value */
+		*at++ = 0xe6, *at++ = outs[i][0]; /* out port, al */
+	}
+	*at++ = 0x89, *at++ = 0xf0; /* mov eax, esi */
+	*at++ = 0xb9;               /* mov ecx, entry */
+	memcpy(at, &entry, sizeof(entry));
+	at += sizeof(entry);
+	*at++ = 0xff, *at++ = 0xe1; /* jmp ecx */
+}
+
 /* Both protocols' machine state: flat 32-bit segments, protected mode, no paging, interrupts off
  * (Multiboot §3.2; Xen's docs/misc/pvh.pandoc). */
 static void fill_start(const struct kernel *kernel, struct keel_vcpu_state *start)
@@ -221,7 +249,7 @@ static void fill_start(const struct kernel *kernel, struct keel_vcpu_state *star
 	*start = (struct keel_vcpu_state){
 	        .groups = KEEL_VCPU_ALL,
 	        .run_state = KEEL_RUN_READY,
-	        .rip = multiboot ? kernel->image.entry : kernel->pvh_entry,
+	        .rip = multiboot ? HANDED(code) : kernel->pvh_entry,
 	        .rflags = 2,
 	        .cr0 = 0x11, /* ET, PE */
 	        .pat = BOOT_PAT_RESET,
@@ -251,10 +279,12 @@ int boot_load_elf(struct boot *boot, struct keel_vcpu_state *start)
 		rc = put_texts(boot, &kernel, &handed);
 	if (rc != 0)
 		return rc;
-	if (kernel.image.multiboot)
+	if (kernel.image.multiboot) {
 		fill_multiboot(boot, &kernel, map, count, &handed);
-	else
+		load_bios_state(&kernel, &handed);
+	} else {
 		fill_pvh(&kernel, map, count, &handed);
+	}
 	gmem_write(boot->gmem, LAYOUT_HANDED, &handed, sizeof(handed));
 	fill_start(&kernel, start);
 	return 0;

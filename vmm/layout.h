@@ -18,7 +18,8 @@
 #define LAYOUT_EBDA         0x9fc00u /* to A0000h: reserved, as a BIOS leaves it */
 #define LAYOUT_VGA_HOLE     0xa0000u
 #define LAYOUT_ACPI         0xe0000u /* tables, RSDP first (found by scanning too: ACPI 6.4 §5.2.5.1) */
-#define LAYOUT_ACPI_BYTES   0x1fff0u
+#define LAYOUT_ACPI_BYTES   0x1ff00u
+#define LAYOUT_BIOS_CODE    0xfff00u /* what real-mode interrupts find */
 #define LAYOUT_RESET_CODE                                                                          \
 	0xffff0u /* F000:FFF0, where a BIOS begins: 16 bytes that ask for a reset */
 #define LAYOUT_HIGH_MEMORY 0x100000u
