@@ -151,7 +151,7 @@ static void signals_take(struct daemon *d)
 	while (read(d->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		switch (info.ssi_signo) {
 		case SIGHUP:
-			if (blk_refresh(d->blk))
+			if (blk_refresh(d->blk) > 0)
 				vhost_config_changed(d->server);
 			break;
 		case SIGUSR1: stats_print(d); break;

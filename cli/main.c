@@ -12,6 +12,7 @@ static const struct verb *const verbs[] = {
         &verb_vm_stop,
         &verb_vm_kill,
         &verb_vm_upgrade,
+        &verb_vm_resize,
         &verb_vm_list,
         &verb_vm_show,
         &verb_vm_console,

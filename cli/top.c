@@ -11,6 +11,7 @@
 #include "cli/device.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "cli/top_disks.h"
 #include "cli/verb.h"
 
 struct sample {
@@ -22,6 +23,7 @@ struct sample {
 		double requests, bytes;
 	} io[KEEL_MAX_VMS];
 	unsigned vm_count;
+	struct top_disks disks;
 };
 
 /* What differs between two samples, for one VM or root, per second. */
@@ -31,7 +33,7 @@ struct rates {
 	double requests, bytes;
 };
 
-static struct io take_io(const char *name)
+static struct io take_io(const char *name, struct top_disks *disks)
 {
 	cJSON *stats = client_ask_stats(name);
 	struct io io = {0, 0};
@@ -42,6 +44,7 @@ static struct io take_io(const char *name)
 		io.requests += text_number(device, "requests");
 		io.bytes += text_number(device, "bytes_in") + text_number(device, "bytes_out");
 	}
+	top_disks_take(disks, name, stats);
 	cJSON_Delete(stats);
 	return io;
 }
@@ -56,8 +59,9 @@ static int take(int fd, struct sample *sample)
 	if (rc == 0)
 		rc = device_list(fd, sample->vms, KEEL_MAX_VMS);
 	sample->vm_count = rc < 0 ? 0 : (unsigned)rc;
+	sample->disks.count = 0;
 	for (unsigned i = 0; i < sample->vm_count; i++)
-		sample->io[i] = take_io(sample->vms[i].info.name);
+		sample->io[i] = take_io(sample->vms[i].info.name, &sample->disks);
 	return rc < 0 ? rc : 0;
 }
 
@@ -125,7 +129,7 @@ static void add_row(struct table *table, const char *name, const struct rates *r
 	table_set(table, 7, "%s", io ? text_size((uint64_t)rates->bytes, text) : "-");
 }
 
-static void print_table(const struct sample *before, const struct sample *now)
+static void print_table(const struct sample *before, const struct sample *now, bool disks)
 {
 	static const char *const heads[] = {"VM", ">CPU%", ">EXITS/s", ">TO ROOT/s", ">INTR/s",
 	        ">DOORBELLS/s", ">I/O/s", ">BYTES/s"};
@@ -143,10 +147,14 @@ static void print_table(const struct sample *before, const struct sample *now)
 	        rate(before->root.idle_ns, now->root.idle_ns, seconds) / 1e7, now->vm_count,
 	        seconds);
 	table_print(&table, stdout);
+	if (disks) {
+		putchar('\n');
+		top_disks_print(&before->disks, &now->disks, seconds);
+	}
 	fflush(stdout);
 }
 
-static void add_json(cJSON *list, const char *name, const struct rates *rates)
+static cJSON *add_json(cJSON *list, const char *name, const struct rates *rates)
 {
 	cJSON *entry = cJSON_CreateObject();
 
@@ -158,13 +166,24 @@ static void add_json(cJSON *list, const char *name, const struct rates *rates)
 	cJSON_AddNumberToObject(entry, "doorbells_per_s", rates->doorbells);
 	cJSON_AddNumberToObject(entry, "io_per_s", rates->requests);
 	cJSON_AddNumberToObject(entry, "io_bytes_per_s", rates->bytes);
+	/* What a request of the VM's costs, all it did besides included. */
+	if (rates->requests > 0) {
+		cJSON_AddNumberToObject(entry, "exits_per_io", rates->exits / rates->requests);
+		cJSON_AddNumberToObject(
+		        entry, "root_exits_per_io", rates->root_exits / rates->requests);
+		cJSON_AddNumberToObject(
+		        entry, "interrupts_per_io", rates->interrupts / rates->requests);
+		cJSON_AddNumberToObject(
+		        entry, "doorbells_per_io", rates->doorbells / rates->requests);
+	}
 	cJSON_AddItemToArray(list, entry);
+	return entry;
 }
 
 static int print_json(const struct sample *before, const struct sample *now)
 {
 	double seconds = seconds_between(before, now);
-	cJSON *json = cJSON_CreateObject(), *vms;
+	cJSON *json = cJSON_CreateObject(), *vms, *disks;
 	struct rates rates = compare(&before->root, &now->root, seconds);
 
 	cJSON_AddNumberToObject(json, "seconds", seconds);
@@ -174,7 +193,9 @@ static int print_json(const struct sample *before, const struct sample *now)
 	vms = cJSON_AddArrayToObject(json, "vms");
 	for (unsigned i = 0; i < now->vm_count; i++) {
 		rates = compare_vm(before, now, i, seconds);
-		add_json(vms, now->vms[i].info.name, &rates);
+		disks = cJSON_AddArrayToObject(
+		        add_json(vms, now->vms[i].info.name, &rates), "disks");
+		top_disks_json(disks, now->vms[i].info.name, &before->disks, &now->disks, seconds);
 	}
 	return text_print_json(json);
 }
@@ -187,7 +208,7 @@ static bool wait_for(unsigned seconds, bool watch)
 	return poll(&in, 1, (int)seconds * 1000) > 0;
 }
 
-static int show(int fd, unsigned delay_s, bool once, bool json)
+static int show(int fd, unsigned delay_s, bool once, bool json, bool disks)
 {
 	static struct sample samples[2];
 	bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
@@ -204,7 +225,7 @@ static int show(int fd, unsigned delay_s, bool once, bool json)
 			return print_json(before, now);
 		if (!once && terminal)
 			fputs("\033[H\033[2J", stdout);
-		print_table(before, now);
+		print_table(before, now, disks);
 		if (once || over)
 			return EXIT_OK;
 	}
@@ -213,14 +234,15 @@ static int show(int fd, unsigned delay_s, bool once, bool json)
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	bool json = false, once = false;
+	bool json = false, once = false, disks = false;
 	unsigned delay_s = 1;
 	const struct option_rule rules[] = {
 	        {"--json", OPTION_FLAG, &json, 0, 0, NULL},
 	        {"--once", OPTION_FLAG, &once, 0, 0, NULL},
+	        {"--disks", OPTION_FLAG, &disks, 0, 0, NULL},
 	        {"--delay", OPTION_SECONDS, &delay_s, 1, 3600, NULL},
 	};
-	int rc = options_read(verb, argc, argv, rules, 3, NULL, 0, 0);
+	int rc = options_read(verb, argc, argv, rules, 4, NULL, 0, 0);
 	int fd;
 
 	if (rc != OPTIONS_GO_ON)
@@ -228,17 +250,18 @@ static int run(const struct verb *verb, int argc, char **argv)
 	fd = device_open(&rc);
 	if (fd < 0)
 		return rc;
-	rc = show(fd, delay_s, once, json);
+	rc = show(fd, delay_s, once, json, disks);
 	close(fd);
 	return rc;
 }
 
 const struct verb verb_top = {
         .name = "top",
-        .words = "[--once] [--json] [--delay SECONDS]",
+        .words = "[--once] [--json] [--disks] [--delay SECONDS]",
         .summary = "Show what each VM uses: CPU time, exits, I/O, per second",
         .help = "  --once           print one table and end\n"
-                "  --json           the same for scripts, once\n"
+                "  --json           the same for scripts, once, with all disks\n"
+                "  --disks          and a line for each disk: rates, and what a request costs\n"
                 "  --delay SECONDS  between two samples (1)\n"
                 "Enter ends it.\n",
         .run = run,

@@ -19,8 +19,8 @@ struct verb {
 };
 
 extern const struct verb verb_vm_create, verb_vm_delete, verb_vm_start, verb_vm_stop, verb_vm_kill,
-        verb_vm_upgrade, verb_vm_list, verb_vm_show, verb_vm_console, verb_vm_log, verb_status,
-        verb_top, verb_log, verb_root_stage, verb_root_cancel, verb_root_status;
+        verb_vm_upgrade, verb_vm_resize, verb_vm_list, verb_vm_show, verb_vm_console, verb_vm_log,
+        verb_status, verb_top, verb_log, verb_root_stage, verb_root_cancel, verb_root_status;
 
 /* An option of a verb. Its values land in the verb's own variables. */
 enum option_kind {

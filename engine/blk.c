@@ -189,13 +189,13 @@ void blk_set_writeback(struct blk *blk, bool writeback)
 	atomic_store_explicit(&blk->writeback, writeback, memory_order_relaxed);
 }
 
-bool blk_refresh(struct blk *blk)
+int blk_refresh(struct blk *blk)
 {
 	int64_t size = blk_file_size(&blk->file);
 	uint64_t sectors;
 
 	if (size < 0)
-		return false;
+		return (int)size;
 	sectors = sectors_of(&blk->file, (uint64_t)size);
 	return atomic_exchange(&blk->sectors, sectors) != sectors;
 }

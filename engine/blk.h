@@ -106,8 +106,9 @@ void blk_config_space(const struct blk *blk, struct virtio_blk_config *out);
 /* The driver's write of the field `writeback` (with VIRTIO_BLK_F_CONFIG_WCE). True after a reset.
  */
 void blk_set_writeback(struct blk *blk, bool writeback);
-/* Looks at the storage's size again. True: the capacity changed. */
-bool blk_refresh(struct blk *blk);
+/* Looks at the storage's size again. 1: the capacity changed, and the driver is to be told; 0: it
+ * is the same; a negative errno: the storage does not say. */
+int blk_refresh(struct blk *blk);
 
 /* Starts a queue's thread. 0, or a negative errno: vring_attach's, or that of making the ring. */
 int blk_queue_start(struct blk *blk, const struct engine_queue *queue);

@@ -13,6 +13,8 @@
 
 #include <cjson/cJSON.h>
 
+#include "vmm/log.h"
+
 static int refuse(char *error, size_t error_bytes, const char *path, const char *why, int code)
 {
 	snprintf(error, error_bytes, "%s: %s", path, why);
@@ -93,10 +95,12 @@ static const char *state_name(const struct machine *machine)
 	}
 }
 
-static enum control_wish do_status(struct control *control, cJSON *answer)
+static enum control_wish do_status(struct control *control, const cJSON *request, cJSON *answer)
 {
 	const struct machine *machine = control->machine;
 	cJSON *devices = cJSON_AddArrayToObject(answer, "devices");
+
+	(void)request;
 
 	cJSON_AddStringToObject(answer, "name", machine->definition.name);
 	cJSON_AddNumberToObject(answer, "id", machine->hv->vm);
@@ -106,6 +110,20 @@ static enum control_wish do_status(struct control *control, cJSON *answer)
 	for (unsigned i = 0; i < machine->device_count; i++)
 		cJSON_AddItemToArray(devices, cJSON_CreateString(machine->devices[i]->dev->name));
 	return CONTROL_NOTHING;
+}
+
+static void add_disk_stats(cJSON *entry, const struct virtio_device_stats *stats)
+{
+	cJSON_AddStringToObject(entry, "backend", stats->backend);
+	cJSON_AddNumberToObject(entry, "size_bytes", (double)stats->size_bytes);
+	cJSON_AddNumberToObject(entry, "reads", (double)stats->reads);
+	cJSON_AddNumberToObject(entry, "writes", (double)stats->writes);
+	cJSON_AddNumberToObject(entry, "flushes", (double)stats->flushes);
+	cJSON_AddNumberToObject(entry, "held", (double)stats->held);
+	cJSON_AddNumberToObject(entry, "in_flight", (double)stats->in_flight);
+	cJSON_AddNumberToObject(entry, "watch_hits", (double)stats->watch_hits);
+	cJSON_AddNumberToObject(entry, "watch_misses", (double)stats->watch_misses);
+	cJSON_AddNumberToObject(entry, "resumed", (double)stats->resumed);
 }
 
 static void add_device_stats(cJSON *devices, const struct virtio_pci *vp)
@@ -125,10 +143,12 @@ static void add_device_stats(cJSON *devices, const struct virtio_pci *vp)
 	cJSON_AddNumberToObject(entry, "waits", (double)stats.waits);
 	cJSON_AddNumberToObject(entry, "time_ns", (double)stats.time_ns);
 	cJSON_AddNumberToObject(entry, "slow_kicks", (double)vp->slow_kicks);
+	if (stats.backend != NULL)
+		add_disk_stats(entry, &stats);
 	cJSON_AddItemToArray(devices, entry);
 }
 
-static enum control_wish do_stats(struct control *control, cJSON *answer)
+static enum control_wish do_stats(struct control *control, const cJSON *request, cJSON *answer)
 {
 	static const char *const names[] = {
 	        [KEEL_EXIT_PIO_READ] = "pio_reads",
@@ -138,6 +158,8 @@ static enum control_wish do_stats(struct control *control, cJSON *answer)
 	};
 	const struct machine *machine = control->machine;
 	cJSON *devices;
+
+	(void)request;
 
 	for (unsigned i = 1; i < sizeof(names) / sizeof(names[0]); i++)
 		cJSON_AddNumberToObject(answer, names[i], (double)machine->stats.exits[i]);
@@ -150,31 +172,74 @@ static enum control_wish do_stats(struct control *control, cJSON *answer)
 	return CONTROL_NOTHING;
 }
 
-static enum control_wish do_power_button(struct control *control, cJSON *answer)
+static void resize_device(struct virtio_device *dev, cJSON *answer)
 {
+	uint64_t bytes = 0;
+	char line[128];
+	int rc = dev->ops->resize(dev, &bytes);
+
+	if (rc < 0) {
+		snprintf(line, sizeof(line), "%s: its size cannot be read: %s", dev->name,
+		        strerror(-rc));
+		cJSON_AddStringToObject(answer, "error", line);
+		return;
+	}
+	if (rc > 0)
+		log_line("%s: has %llu bytes now", dev->name, (unsigned long long)bytes);
+	cJSON_AddNumberToObject(answer, "size_bytes", (double)bytes);
+	cJSON_AddBoolToObject(answer, "changed", rc > 0);
+}
+
+static enum control_wish do_resize(struct control *control, const cJSON *request, cJSON *answer)
+{
+	const char *name = cJSON_GetStringValue(
+	        cJSON_GetObjectItemCaseSensitive(request, "device"));
+	const struct machine *machine = control->machine;
+
+	for (unsigned i = 0; name != NULL && i < machine->device_count; i++) {
+		struct virtio_device *dev = machine->devices[i]->dev;
+
+		if (strcmp(dev->name, name) != 0 || dev->ops->resize == NULL)
+			continue;
+		resize_device(dev, answer);
+		return CONTROL_NOTHING;
+	}
+	cJSON_AddStringToObject(answer, "error",
+	        "no such disk; they are disk0, disk1, … in the order of the VM's file");
+	return CONTROL_NOTHING;
+}
+
+static enum control_wish do_power_button(
+        struct control *control, const cJSON *request, cJSON *answer)
+{
+	(void)request;
 	(void)answer;
 	machine_press_power_button(control->machine);
 	return CONTROL_NOTHING;
 }
 
-static enum control_wish do_reset(struct control *control, cJSON *answer)
+static enum control_wish do_reset(struct control *control, const cJSON *request, cJSON *answer)
 {
 	char error[512];
+
+	(void)request;
 
 	if (machine_reset(control->machine, error, sizeof(error)) != 0)
 		cJSON_AddStringToObject(answer, "error", error);
 	return CONTROL_NOTHING;
 }
 
-static enum control_wish do_power_off(struct control *control, cJSON *answer)
+static enum control_wish do_power_off(struct control *control, const cJSON *request, cJSON *answer)
 {
+	(void)request;
 	(void)answer;
 	machine_stop(control->machine);
 	return CONTROL_OFF;
 }
 
-static enum control_wish do_quit(struct control *control, cJSON *answer)
+static enum control_wish do_quit(struct control *control, const cJSON *request, cJSON *answer)
 {
+	(void)request;
 	(void)control;
 	(void)answer;
 	return CONTROL_QUIT;
@@ -182,10 +247,11 @@ static enum control_wish do_quit(struct control *control, cJSON *answer)
 
 static const struct {
 	const char *word;
-	enum control_wish (*act)(struct control *control, cJSON *answer);
+	enum control_wish (*act)(struct control *control, const cJSON *request, cJSON *answer);
 } commands[] = {
         {"status", do_status},
         {"stats", do_stats},
+        {"resize", do_resize},
         {"powerbutton", do_power_button},
         {"reset", do_reset},
         {"poweroff", do_power_off},
@@ -207,7 +273,7 @@ static enum control_wish run_command(struct control *control, const char *line, 
 	else if (i == count)
 		cJSON_AddStringToObject(answer, "error", "unknown cmd");
 	else
-		wish = commands[i].act(control, answer);
+		wish = commands[i].act(control, request, answer);
 	cJSON_Delete(request);
 	return wish;
 }

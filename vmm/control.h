@@ -10,6 +10,7 @@
  *
  *   status       name, id, pid, state, boots, devices
  *   stats        exits by kind, and per device requests, bytes, errors, slow kicks
+ *   resize       device: a disk's name. Looks at its size again; the guest is told if it changed
  *   powerbutton  presses the button; the guest decides
  *   reset        the reset button
  *   poweroff     pulls the plug: the process ends with RUN_EXIT_OFF

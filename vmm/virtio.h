@@ -60,6 +60,15 @@ struct virtio_device_stats {
 	uint64_t calls;   /* times the driver was signalled */
 	uint64_t waits;   /* times a thread of the device went to sleep */
 	uint64_t time_ns; /* in the device, summed over the requests */
+	/* Of disks. */
+	const char *backend; /* how root's kernel is asked; NULL: no disk */
+	uint64_t size_bytes;
+	uint64_t reads, writes, flushes;
+	uint64_t held; /* requests that waited for the disk's rate limits */
+	uint64_t in_flight;
+	uint64_t watch_hits; /* times that the ring watch found work */
+	uint64_t watch_misses;
+	uint64_t resumed; /* requests taken over from a predecessor */
 };
 
 struct virtio_device_ops {
@@ -75,6 +84,10 @@ struct virtio_device_ops {
 	int (*queue_start)(struct virtio_device *dev, const struct virtio_queue_setup *setup);
 	void (*reset)(struct virtio_device *dev);
 	void (*stats)(struct virtio_device *dev, struct virtio_device_stats *out);
+	/* Looks at the size of what the device stands on, and tells the driver if it changed
+	 * (virtio_signal_config). 1: it did; 0: it did not; a negative errno. NULL: there is no
+	 * size. */
+	int (*resize)(struct virtio_device *dev, uint64_t *bytes);
 };
 
 struct virtio_device {

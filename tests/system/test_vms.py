@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 """VMs as their user sees them: started, talked to, pinged, flooded, reset, ended; none disturbs another."""
+import json
+
 from harness import Wrong, boot_server, has, run_cases, same, within
 from lab import guests, measure
 from lab.guests import Guest
@@ -59,6 +61,45 @@ def test_status_and_top(machine):
                 raise Wrong(f"{vm['name']} has no exits of kind {kind}: {vm['exits']}")
     has(machine.check("keel status"), r"^two +running +\d+ +2 ", "keel status")
     has(machine.check("keel top --once", 90), r"^one +\d", "keel top")
+
+
+def test_disk_grows(machine):
+    """An image that is enlarged in root: the guest sees it when asked to look, and reads and writes there."""
+    size = int(machine.check(f"stat -c %s {ONE.disk}"))
+    same(guests.check(machine, ONE, "cat /sys/block/vda/size").split()[-1], str(size // 512), "sectors before")
+    machine.check(f"truncate -s {size + (32 << 20)} {ONE.disk}")
+    has(machine.check("keel vm resize one disk0"), "^disk0 has now ", "keel vm resize")
+    guests.check(machine, ONE, f"[ $(cat /sys/block/vda/size) -eq {(size + (32 << 20)) // 512} ]")
+    guests.check(machine, ONE, "dd if=/dev/urandom of=/tmp/new bs=64k count=4 2>/dev/null && "
+                 f"dd if=/tmp/new of=/dev/vda bs=64k seek={size // 65536} conv=fsync 2>/dev/null && "
+                 "echo 3 >/proc/sys/vm/drop_caches && "
+                 f"dd if=/dev/vda bs=64k skip={size // 65536} count=4 2>/dev/null | cmp - /tmp/new")
+    has(machine.check("keel vm resize one disk0"), "^disk0 still has ", "a second look")
+    has(machine.run("keel vm resize one disk7 2>&1").output, "no such disk", "a disk that is not there")
+    has(machine.run("keel vm resize nobody disk0 2>&1").output, "nobody", "a VM that is not there")
+
+
+def test_disk_figures(machine):
+    """What a disk does, and what a request costs, is there to be seen."""
+    guests.check(machine, ONE, "for i in $(seq 40); do dd if=/dev/vda of=/dev/null bs=4k count=256 iflag=direct "
+                 "2>/dev/null; done & true")
+    top = json.loads(machine.check("keel top --json --delay 2", 90))
+    vm = next(v for v in top["vms"] if v["name"] == "one")
+    disk = vm["disks"][0]
+    for key in ("reads_per_s", "latency_us", "kicks_per_io", "interrupts_per_io"):
+        if not disk[key] > 0:
+            raise Wrong(f"{key} is {disk[key]} while the guest reads: {disk}")
+    for key in ("exits_per_io", "interrupts_per_io", "doorbells_per_io"):
+        if not vm[key] > 0:
+            raise Wrong(f"{key} is {vm[key]} while the guest reads: {vm}")
+    same(disk["backend"], "io_uring", "how the disk is asked")
+    has(machine.check("keel top --once --disks", 90), r"^one +disk0 ", "keel top --disks")
+    show = json.loads(machine.check("keel vm show --json one"))
+    disk = next(d for d in show["stats"]["devices"] if d["name"] == "disk0")
+    within(disk["kicks_per_request"], 0.001, 1.5, "kicks a request")
+    within(disk["interrupts_per_request"], 0.001, 1.5, "interrupts a request")
+    if not show["counters"]["exits"] > show["counters"]["root_exits"] > 0:
+        raise Wrong(f"hyp's counters: {show['counters']}")
 
 
 def test_resident_memory(machine):
@@ -159,7 +200,7 @@ def test_root_complains_of_nothing(machine):
 
 
 run_cases(lambda: boot_server(below="keel", data=True, limit_s=1500), [
-    test_one_vcpu, test_two_vcpus_beside_it, test_status_and_top, test_resident_memory,
+    test_one_vcpu, test_two_vcpus_beside_it, test_status_and_top, test_disk_grows, test_disk_figures, test_resident_memory,
     test_console_input, test_console_flood, test_reboot, test_power_off_by_guest,
     test_stop_by_power_button, test_reset_can_end_it, test_start_and_kill, test_without_disk_and_net,
     test_root_complains_of_nothing])

@@ -24,6 +24,7 @@
  * with it when the queue is fresh, which is what the device starts with. */
 struct kept_config {
 	uint64_t write_through;
+	uint64_t sectors; /* as the driver was told last; 0: by a predecessor that kept none */
 };
 
 struct virtio_blk {
@@ -65,6 +66,36 @@ static void config_write(struct virtio_device *dev, unsigned offset, const void 
 		cache_mode_set(of_device(dev), !*(const uint8_t *)in);
 }
 
+/* The driver is told if it knows of another size than there is. Config space is read on this
+ * thread, so none of its reads sees the new size and the old generation (virtio 1.2 §4.1.4.3.1). */
+static void size_tell(struct virtio_blk *vb, uint64_t known_sectors)
+{
+	struct virtio_blk_config config;
+
+	blk_config_space(vb->blk, &config);
+	if (known_sectors && known_sectors != config.capacity)
+		virtio_signal_config(&vb->dev);
+	if (vb->kept)
+		__atomic_store_n(&vb->kept->sectors, config.capacity, __ATOMIC_RELEASE);
+}
+
+static int resize(struct virtio_device *dev, uint64_t *bytes)
+{
+	struct virtio_blk *vb = of_device(dev);
+	struct virtio_blk_config before, now;
+	int rc;
+
+	blk_config_space(vb->blk, &before);
+	rc = blk_refresh(vb->blk);
+	if (rc < 0)
+		return rc;
+	blk_config_space(vb->blk, &now);
+	*bytes = now.capacity * VIRTIO_BLK_SECTOR_BYTES;
+	if (rc)
+		size_tell(vb, before.capacity ? before.capacity : UINT64_MAX);
+	return rc;
+}
+
 static size_t kept_at(unsigned size)
 {
 	return (vring_inflight_bytes(size) + 63) & ~(size_t)63;
@@ -83,6 +114,7 @@ static void cache_mode_restore(struct virtio_blk *vb, const struct virtio_queue_
 	void *area = (uint8_t *)setup->inflight + kept_at(setup->size);
 
 	vb->kept = area;
+	size_tell(vb, setup->resumed ? vb->kept->sectors : 0);
 	if (setup->resumed)
 		cache_mode_set(vb, vb->kept->write_through);
 	else
@@ -114,9 +146,11 @@ static void reset(struct virtio_device *dev)
 
 static void stats(struct virtio_device *dev, struct virtio_device_stats *out)
 {
+	struct virtio_blk *vb = of_device(dev);
+	struct virtio_blk_config config;
 	struct blk_stats s;
 
-	blk_stats_read(of_device(dev)->blk, &s);
+	blk_stats_read(vb->blk, &s);
 	memset(out, 0, sizeof(*out));
 	for (unsigned i = 0; i < BLK_OPS; i++) {
 		out->requests += s.requests[i];
@@ -128,6 +162,17 @@ static void stats(struct virtio_device *dev, struct virtio_device_stats *out)
 	out->bytes_in = s.bytes[BLK_READ];
 	out->bytes_out = s.bytes[BLK_WRITE];
 	out->errors = s.errors + s.bad_chains;
+	out->backend = blk_backend_name(vb->blk);
+	blk_config_space(vb->blk, &config);
+	out->size_bytes = config.capacity * VIRTIO_BLK_SECTOR_BYTES;
+	out->reads = s.requests[BLK_READ];
+	out->writes = s.requests[BLK_WRITE];
+	out->flushes = s.requests[BLK_FLUSH];
+	out->held = s.held;
+	out->in_flight = s.in_flight;
+	out->watch_hits = s.watch_hits;
+	out->watch_misses = s.watch_misses;
+	out->resumed = s.resumed;
 }
 
 static const struct virtio_device_ops ops = {
@@ -137,6 +182,7 @@ static const struct virtio_device_ops ops = {
         .queue_start = queue_start,
         .reset = reset,
         .stats = stats,
+        .resize = resize,
 };
 
 /* The same for a VM's disk after each restart of its process, and for no other VM's by any

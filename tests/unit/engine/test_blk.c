@@ -266,6 +266,18 @@ static void test_framing(void **state)
 	        3 * sizeof(*bufs));
 	add_and_wait(r, bufs, 3, &len);
 	assert_int_equal(rig_data(r)[4096 + 511], IOERR);
+	/* A status descriptor of no bytes is none; a read's data then ends in the status. */
+	rig_head(r, OUT, 9);
+	memcpy(bufs,
+	        ((struct guest_buf[]){
+	                {head, 16, false}, {rig_gpa(r, 0), 512, false}, {status, 0, true}}),
+	        3 * sizeof(*bufs));
+	assert_int_equal(add_and_wait(r, bufs, 3, &len), 0xee);
+	assert_int_equal(len, 0);
+	rig_head(r, IN, 9);
+	memset(rig_data(r), 0xee, 512);
+	assert_int_equal((bufs[1].write = true, add_and_wait(r, bufs, 3, &len)), 0xee);
+	assert_int_equal(rig_data(r)[511], IOERR);
 	/* A head of 4 bytes. */
 	rig_head(r, IN, 0);
 	memcpy(bufs,
@@ -512,6 +524,30 @@ static void test_resize(void **state)
 	assert_int_equal(c.capacity, 2 * SECTORS);
 }
 
+/* The size changes again and again while the queue is full (C-25). */
+static void test_resize_under_load(void **state)
+{
+	struct rig *r = *state;
+	struct load *l = calloc(1, sizeof(*l));
+	unsigned started = 0, changes = 0;
+	uint32_t len;
+
+	for (unsigned done = 0; done < 10000; done++) {
+		while (l->in_flight < LOAD_DEPTH && started < 10000)
+			started += load_submit(l, r);
+		rig_kick(r);
+		if (done % 50 == 0) {
+			assert_int_equal(truncate(r->path, (SECTORS + done % 7 * 512) * 512), 0);
+			changes += blk_refresh(r->blk) == 1;
+		}
+		load_complete(l, r, rig_wait(r, &len));
+	}
+	assert_true(changes > 100);
+	assert_int_equal(truncate(r->path, LOAD_BLOCKS * 4096), 0);
+	load_verify_file(l, r->path);
+	free(l);
+}
+
 /* The file shrinks under the disk: an error and a line, no hang, and what is left works. */
 static void test_shrunk_file(void **state)
 {
@@ -599,6 +635,8 @@ int main(void)
 	        CASE(test_discard_not_negotiated, setup),
 	        CASE(test_resize, setup),
 	        CASE(test_resize, setup_workers),
+	        CASE(test_resize_under_load, setup),
+	        CASE(test_resize_under_load, setup_workers),
 	        CASE(test_shrunk_file, setup),
 	        CASE(test_shrunk_file, setup_cached),
 	        CASE(test_shrunk_file, setup_workers),

@@ -242,6 +242,7 @@ static void assert_sector(const uint8_t *at, uint32_t number)
 	}
 }
 
+/* Direct I/O where sectors have 4096 bytes (C-23). */
 static void test_4k_sectors(void **state)
 {
 	struct virtio_blk_config config;

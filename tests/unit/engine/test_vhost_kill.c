@@ -30,6 +30,7 @@ struct rig {
 	struct front f;
 	struct load loads[QUEUES];
 	uint64_t done, stranded; /* answers got, and requests in flight when it was killed */
+	const char *option;      /* of the daemon's; NULL: none */
 	unsigned connects;
 	bool sleeps[QUEUES]; /* waits for a call, also over the death of who has to make it */
 };
@@ -114,7 +115,7 @@ static void life(struct rig *r, unsigned us)
 	pid_t killer;
 	int status;
 
-	vhost_rig_spawn(&r->v, NULL);
+	vhost_rig_spawn(&r->v, r->option);
 	killer = killer_spawn(r->v.child, us);
 	if (!front_connect(&r->f, 30)) {
 		r->connects++;
@@ -134,24 +135,25 @@ static void life(struct rig *r, unsigned us)
 	}
 }
 
-static void run_kills(uint64_t refuse)
+static void run_kills(uint64_t refuse, const char *option)
 {
 	struct rig *r = calloc(1, sizeof(*r));
 	struct front_config c = {
 	        .queue_count = QUEUES, .queue_size = 128, .mem_bytes = 8 << 20, .refuse = refuse};
 	unsigned kills = kills_wanted();
 
+	r->option = option;
 	vhost_rig_init(&r->v, QUEUES * BLOCKS * 4096);
 	c.path = r->v.socket;
 	assert_int_equal(front_init(&r->f, &c), 0);
-	vhost_rig_spawn(&r->v, NULL);
+	vhost_rig_spawn(&r->v, r->option);
 	assert_int_equal(front_connect(&r->f, RIG_CONNECT_MS), 0);
 	loads_make(r);
 	front_drop(&r->f);
 	vhost_rig_end(&r->v, SIGKILL);
 	for (unsigned i = 0; i < kills; i++)
 		life(r, (unsigned)rand() % KILL_US_MAX);
-	vhost_rig_spawn(&r->v, NULL);
+	vhost_rig_spawn(&r->v, r->option);
 	if (front_connect(&r->f, RIG_CONNECT_MS))
 		fail_msg("%s", r->f.error);
 	load_run(r, false);
@@ -177,13 +179,26 @@ static void run_kills(uint64_t refuse)
 static void test_kills_event(void **state)
 {
 	(void)state;
-	run_kills(0);
+	run_kills(0, NULL);
 }
 
 static void test_kills_flags_direct(void **state)
 {
 	(void)state;
-	run_kills(1ull << VIRTIO_RING_F_EVENT_IDX | 1ull << VIRTIO_RING_F_INDIRECT_DESC);
+	run_kills(1ull << VIRTIO_RING_F_EVENT_IDX | 1ull << VIRTIO_RING_F_INDIRECT_DESC, NULL);
+}
+
+static void test_kills_workers(void **state)
+{
+	(void)state;
+	run_kills(0, "--backend=workers");
+}
+
+/* Most of what is in flight waits for the rate limit when the daemon dies. */
+static void test_kills_limited(void **state)
+{
+	(void)state;
+	run_kills(0, "--iops=2000");
 }
 
 int main(void)
@@ -191,6 +206,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_kills_event),
 	        cmocka_unit_test(test_kills_flags_direct),
+	        cmocka_unit_test(test_kills_workers),
+	        cmocka_unit_test(test_kills_limited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,12 +57,24 @@ static void toy_stats(struct virtio_device *dev, struct virtio_device_stats *out
 	out->requests = 42;
 }
 
+/* The size that it has, and whether that is new. */
+static uint64_t toy_bytes = 4096;
+static int toy_changed = 1;
+
+static int toy_resize(struct virtio_device *dev, uint64_t *bytes)
+{
+	(void)dev;
+	*bytes = toy_bytes;
+	return toy_changed;
+}
+
 static const struct virtio_device_ops toy_ops = {
         .config_read = toy_config_read,
         .inflight_bytes = toy_inflight,
         .queue_start = toy_start,
         .reset = toy_reset,
         .stats = toy_stats,
+        .resize = toy_resize,
 };
 
 static struct virtio_device *make_toy(

@@ -554,6 +554,34 @@ static void test_control_requests(void **state)
 	unlink(socket_path);
 }
 
+static void test_control_resize(void **state)
+{
+	const char *const bad[] = {"{\"cmd\":\"resize\"}\n", "{\"cmd\":\"resize\",\"device\":7}\n",
+	        "{\"cmd\":\"resize\",\"device\":\"disk9\"}\n"};
+	const char *reply;
+	int fd, client;
+
+	(void)state;
+	start();
+	open_control();
+	fd = dial();
+	client = control_accept(&control);
+	reply = ask(fd, client, "{\"cmd\":\"resize\",\"device\":\"disk1\"}\n", CONTROL_NOTHING);
+	assert_string_equal(reply, "{\"size_bytes\":4096,\"changed\":true,\"ok\":true}\n");
+	toy_changed = 0;
+	reply = ask(fd, client, "{\"cmd\":\"resize\",\"device\":\"disk0\"}\n", CONTROL_NOTHING);
+	assert_string_equal(reply, "{\"size_bytes\":4096,\"changed\":false,\"ok\":true}\n");
+	toy_changed = -EIO;
+	reply = ask(fd, client, "{\"cmd\":\"resize\",\"device\":\"disk0\"}\n", CONTROL_NOTHING);
+	assert_non_null(strstr(reply, "disk0: its size cannot be read: Input/output error"));
+	toy_changed = 1;
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_non_null(strstr(ask(fd, client, bad[i], CONTROL_NOTHING), "no such disk"));
+	close(fd);
+	close(control.listener);
+	unlink(socket_path);
+}
+
 static void test_control_clients_are_bounded(void **state)
 {
 	int fds[CONTROL_CLIENTS + 1];
@@ -643,6 +671,7 @@ int main(void)
 	        TEST(test_dead_vcpu),
 	        TEST(test_what_cannot_be_attached),
 	        TEST(test_control_requests),
+	        TEST(test_control_resize),
 	        TEST(test_control_clients_are_bounded),
 	        TEST(test_control_path),
 	};

@@ -32,7 +32,7 @@
 /* ---- the transport that only counts ---------------------------------------------------------- */
 
 static int signal_fd = -1;
-static atomic_uint broken;
+static atomic_uint broken, config_signals;
 
 void virtio_signal_queue(struct virtio_device *dev, unsigned queue)
 {
@@ -42,6 +42,12 @@ void virtio_signal_queue(struct virtio_device *dev, unsigned queue)
 	(void)queue;
 	if (write(signal_fd, &one, sizeof(one)) < 0)
 		abort();
+}
+
+void virtio_signal_config(struct virtio_device *dev)
+{
+	(void)dev;
+	atomic_fetch_add(&config_signals, 1);
 }
 
 void virtio_set_broken(struct virtio_device *dev)
@@ -95,6 +101,7 @@ static int setup(void **state)
 	m->kick_fd = eventfd(0, EFD_NONBLOCK);
 	signal_fd = eventfd(0, EFD_NONBLOCK);
 	atomic_store(&broken, 0);
+	atomic_store(&config_signals, 0);
 	*state = m;
 	return 0;
 }
@@ -249,13 +256,79 @@ static void test_blk_life(void **state)
 	}
 }
 
+/* A second process, on what the first left. The first's disk is a copy, for the lock's sake. */
+static void successor(struct machine *m, unsigned sectors)
+{
+	struct virtio_device *first = m->dev;
+	void *left = aligned_alloc(64, 4096), *live = m->inflight;
+	int fd;
+
+	unlink(m->disk.path);
+	snprintf(m->disk.path, sizeof(m->disk.path), "/var/tmp/keel-test-dev-XXXXXX");
+	fd = mkstemp(m->disk.path);
+	assert_int_equal(ftruncate(fd, (off_t)sectors * 512), 0);
+	close(fd);
+	disk_make(m);
+	memcpy(left, live, first->ops->inflight_bytes(first, 0, 64));
+	first->ops->reset(first);
+	m->inflight = left;
+	free(live);
+}
+
+static uint64_t capacity_of(struct machine *m)
+{
+	uint64_t capacity;
+
+	m->dev->ops->config_read(m->dev, 0, &capacity, 8);
+	return capacity;
+}
+
+static void assert_resized(struct machine *m, unsigned sectors, int changed, unsigned signals)
+{
+	uint64_t bytes = 0;
+
+	assert_int_equal(truncate(m->disk.path, (off_t)sectors * 512), 0);
+	assert_int_equal(m->dev->ops->resize(m->dev, &bytes), changed);
+	assert_int_equal(bytes, sectors * 512);
+	assert_int_equal(capacity_of(m), sectors);
+	assert_int_equal(atomic_load(&config_signals), signals);
+}
+
+/* A disk that grows, grows again, shrinks, grows while no process is there (C-25): the driver is
+ * told once each time, and never for nothing. */
+static void test_blk_resize(void **state)
+{
+	struct machine *m = *state;
+	uint64_t features;
+
+	disk_make(m);
+	features = m->dev->features;
+	/* Before a driver is there, too. */
+	assert_resized(m, SECTORS * 2, 1, 1);
+	assert_int_equal(start(m, 64, features, false), 0);
+	assert_int_equal(disk_write(m), VIRTIO_BLK_S_OK);
+	assert_resized(m, SECTORS * 2, 0, 1);
+	assert_resized(m, SECTORS * 4, 1, 2);
+	assert_resized(m, SECTORS * 8, 1, 3);
+	assert_resized(m, SECTORS, 1, 4);
+	assert_int_equal(disk_write(m), VIRTIO_BLK_S_OK);
+	/* Its successor opens a larger disk than the driver knows, the one after that the same. */
+	successor(m, SECTORS * 16);
+	assert_int_equal(start(m, 64, features, true), 0);
+	assert_int_equal(atomic_load(&config_signals), 5);
+	assert_int_equal(capacity_of(m), SECTORS * 16);
+	successor(m, SECTORS * 16);
+	assert_int_equal(start(m, 64, features, true), 0);
+	assert_int_equal(atomic_load(&config_signals), 5);
+	assert_int_equal(disk_write(m), VIRTIO_BLK_S_OK);
+}
+
 /* The cache mode that a driver chose holds in the process that comes after. */
 static void test_blk_cache_mode(void **state)
 {
 	struct machine *m = *state;
 	uint64_t features;
 	uint8_t off = 0, on = 1;
-	struct virtio_device *first;
 
 	disk_make(m);
 	features = m->dev->features;
@@ -274,32 +347,10 @@ static void test_blk_cache_mode(void **state)
 	m->dev->ops->config_write(m->dev, 0, &on, 1);
 	assert_int_equal(writeback_of(m), 0);
 	assert_int_equal(disk_write(m), VIRTIO_BLK_S_OK);
-	/* A second process, on what the first left. The first's disk is a copy, for the lock's
-	 * sake. */
-	first = m->dev;
-	{
-		char path[sizeof(m->disk.path)];
-		int fd;
-
-		memcpy(path, m->disk.path, sizeof(path));
-		snprintf(m->disk.path, sizeof(m->disk.path), "/var/tmp/keel-test-dev-XXXXXX");
-		fd = mkstemp(m->disk.path);
-		assert_int_equal(ftruncate(fd, SECTORS * 512), 0);
-		close(fd);
-		disk_make(m);
-		{
-			void *left = aligned_alloc(64, 4096), *live = m->inflight;
-
-			memcpy(left, live, first->ops->inflight_bytes(first, 0, 64));
-			first->ops->reset(first);
-			m->inflight = left;
-			free(live);
-		}
-		assert_int_equal(start(m, 64, features, true), 0);
-		assert_int_equal(writeback_of(m), 0);
-		assert_int_equal(disk_write(m), VIRTIO_BLK_S_OK);
-		unlink(path);
-	}
+	successor(m, SECTORS);
+	assert_int_equal(start(m, 64, features, true), 0);
+	assert_int_equal(writeback_of(m), 0);
+	assert_int_equal(disk_write(m), VIRTIO_BLK_S_OK);
 }
 
 static void test_blk_refused(void **state)
@@ -458,6 +509,7 @@ int main(void)
 #define CASE(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 	        CASE(test_blk_device),
 	        CASE(test_blk_life),
+	        CASE(test_blk_resize),
 	        CASE(test_blk_cache_mode),
 	        CASE(test_blk_refused),
 	        CASE(test_blk_broken),
