@@ -18,8 +18,8 @@ SKIP = 77
 LIMIT_S = 300
 # Name, arguments of tests/instructions/blk.c, requests in all, and the most instructions for one.
 CASES = [
-    ("4K read QD1", ["read", "1", "2000"], 2000, 1640),
-    ("4K read QD32", ["read", "32", "100"], 3200, 1220),
+    ("4K read QD1", ["read", "1", "2000"], 2000, 1410),
+    ("4K read QD32", ["read", "32", "100"], 3200, 985),
 ]
 
 

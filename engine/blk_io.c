@@ -30,6 +30,12 @@ static bool is_write_through(const struct blk_queue *q)
 
 /* ---- reads and writes ------------------------------------------------------------------------ */
 
+/* align: a power of two. */
+static bool is_multiple(uint64_t n, uint32_t align)
+{
+	return !(n & (align - 1));
+}
+
 static bool iov_is_aligned(const struct blk_file *file, const struct iovec *iov, unsigned count)
 {
 	uintptr_t bases = 0, lengths = 0;
@@ -38,7 +44,7 @@ static bool iov_is_aligned(const struct blk_file *file, const struct iovec *iov,
 		bases |= (uintptr_t)iov[i].iov_base;
 		lengths |= iov[i].iov_len;
 	}
-	return !(bases % file->memory_align) && !(lengths % file->offset_align);
+	return is_multiple(bases, file->memory_align) && is_multiple(lengths, file->offset_align);
 }
 
 static void rw_prepare(struct blk_queue *q, struct blk_req *req, int file)
@@ -131,8 +137,8 @@ static void rw_start(struct blk_queue *q, struct blk_req *req)
 		blk_queue_finish(q, req, VIRTIO_BLK_S_OK);
 	else if (!file->direct)
 		rw_prepare(q, req, BLK_FILE_MAIN);
-	else if (req->paged || (req->offset + req->done) % file->offset_align ||
-	         (req->length - req->done) % file->offset_align)
+	else if (req->paged || !is_multiple(req->offset + req->done, file->offset_align) ||
+	         !is_multiple(req->length - req->done, file->offset_align))
 		rw_prepare(q, req, BLK_FILE_PAGED);
 	else if (req->bounce || !iov_is_aligned(file, req->iov, req->iov_count))
 		bounce_prepare(q, req);

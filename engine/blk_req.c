@@ -24,6 +24,14 @@ static bool data_take(
 {
 	struct iovec *to = req->inline_iov;
 
+	for (; count && skip >= iov->iov_len; count--)
+		skip -= iov++->iov_len;
+	if (count && size <= iov->iov_len - skip) {
+		*to = (struct iovec){(char *)iov->iov_base + skip, size};
+		req->iov = to;
+		req->iov_count = 1;
+		return true;
+	}
 	if (count > BLK_INLINE_IOV) {
 		to = req->iov_heap = malloc(count * sizeof(*to));
 		if (!to)
@@ -154,8 +162,10 @@ enum blk_verdict blk_req_parse(
 	/* A buffer outside guest memory (C-15). */
 	if (chain->fault)
 		return answer(req, VIRTIO_BLK_S_IOERR);
-	if (iov_copy_from(chain->iov, chain->readable_count, 0, &head, sizeof(head)) !=
-	        sizeof(head))
+	if (chain->readable_count && chain->iov->iov_len >= sizeof(head))
+		memcpy(&head, chain->iov->iov_base, sizeof(head));
+	else if (iov_copy_from(chain->iov, chain->readable_count, 0, &head, sizeof(head)) !=
+	         sizeof(head))
 		return answer(req, VIRTIO_BLK_S_IOERR);
 	/* The copy is what is used: guest memory is not looked at again (C-14). */
 	__asm__ volatile("" ::: "memory");

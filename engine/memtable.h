@@ -22,6 +22,19 @@ struct memtable {
 	struct memtable_region regions[MEMTABLE_MAX];
 };
 
+/* The same, for who does it for each buffer. Needs: size_bytes is not 0. */
+static inline uint8_t *memtable_find(const struct memtable *mem, uint64_t gpa, uint64_t size_bytes)
+{
+	for (unsigned i = 0; i < mem->count; i++) {
+		const struct memtable_region *r = &mem->regions[i];
+		uint64_t at = gpa - r->gpa;
+
+		if (at < r->size_bytes && size_bytes <= r->size_bytes - at)
+			return r->host + at;
+	}
+	return NULL;
+}
+
 /* The host address of a range that lies whole in one region; NULL for any other, or size 0. */
 void *memtable_map(const struct memtable *mem, uint64_t gpa, uint64_t size_bytes);
 

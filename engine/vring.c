@@ -163,23 +163,14 @@ static struct virtq_desc desc_copy(const struct virtq_desc *table, unsigned i)
 	return d;
 }
 
-/* Appends a buffer to its part of the chain. */
-static enum vring_fault chain_add(
-        struct vring *vr, struct vring_chain *c, const struct virtq_desc *d)
+/* A buffer across regions, or outside of them. */
+static enum vring_fault chain_add_parts(
+        struct vring *vr, struct vring_chain *c, const struct virtq_desc *d, unsigned used)
 {
 	bool write = d->flags & VIRTQ_DESC_F_WRITE;
-	unsigned used = c->readable_count + c->writable_count;
-	struct iovec *last = used ? &c->iov[used - 1] : NULL;
-	int n;
+	int n = memtable_to_iov(vr->mem, d->addr, d->len, &c->iov[used], VRING_IOV_MAX - used);
+	const struct iovec *last = &c->iov[used] + n - 1;
 
-	if (!write && c->writable_bytes)
-		return VRING_FAULT_ORDER;
-	if (!d->len)
-		return VRING_FAULT_NONE;
-	*(write ? &c->writable_bytes : &c->readable_bytes) += d->len;
-	if (c->readable_bytes + c->writable_bytes > UINT32_MAX)
-		return VRING_FAULT_LENGTH;
-	n = memtable_to_iov(vr->mem, d->addr, d->len, &c->iov[used], VRING_IOV_MAX - used);
 	if (n == -ENOSPC)
 		return VRING_FAULT_LENGTH;
 	if (n < 0) {
@@ -188,14 +179,38 @@ static enum vring_fault chain_add(
 		return VRING_FAULT_BUFFER;
 	}
 	if (write)
-		c->last_byte = (uint8_t *)c->iov[used + (unsigned)n - 1].iov_base +
-		               c->iov[used + (unsigned)n - 1].iov_len - 1;
-	if (n == 1 && last && (write ? c->writable_count : c->readable_count) &&
-	        (char *)last->iov_base + last->iov_len == c->iov[used].iov_base) {
-		last->iov_len += c->iov[used].iov_len;
+		c->last_byte = (uint8_t *)last->iov_base + last->iov_len - 1;
+	*(write ? &c->writable_count : &c->readable_count) += (unsigned)n;
+	return VRING_FAULT_NONE;
+}
+
+/* Appends a buffer to its part of the chain, joined with the one before where they touch. */
+static enum vring_fault chain_add(
+        struct vring *vr, struct vring_chain *c, const struct virtq_desc *d)
+{
+	bool write = d->flags & VIRTQ_DESC_F_WRITE;
+	unsigned used = c->readable_count + c->writable_count;
+	unsigned *count = write ? &c->writable_count : &c->readable_count;
+	uint8_t *at;
+
+	if (!write && c->writable_bytes)
+		return VRING_FAULT_ORDER;
+	if (!d->len)
+		return VRING_FAULT_NONE;
+	if (c->readable_bytes + c->writable_bytes + d->len > UINT32_MAX)
+		return VRING_FAULT_LENGTH;
+	*(write ? &c->writable_bytes : &c->readable_bytes) += d->len;
+	at = memtable_find(vr->mem, d->addr, d->len);
+	if (!at || used == VRING_IOV_MAX)
+		return chain_add_parts(vr, c, d, used);
+	if (write)
+		c->last_byte = at + d->len - 1;
+	if (*count && (uint8_t *)c->iov[used - 1].iov_base + c->iov[used - 1].iov_len == at) {
+		c->iov[used - 1].iov_len += d->len;
 		return VRING_FAULT_NONE;
 	}
-	*(write ? &c->writable_count : &c->readable_count) += (unsigned)n;
+	c->iov[used] = (struct iovec){at, d->len};
+	++*count;
 	return VRING_FAULT_NONE;
 }
 
