@@ -4,8 +4,9 @@
 
 Usage: bench/disk.py [--pairs N] [--seconds S] [--file PATH] [--only WORD]
 
-Targets: a file with direct I/O, one that costs nothing (null), and tmpfs. Each row is the median over
-pairs of the ratio of one turn each, so that what else the machine does falls on both. Where a limit is
+Targets: a file with direct I/O, one that costs nothing (null), and tmpfs, also by both sides' threads.
+Each row is the median over pairs of the ratio of one turn each, so that what else the machine does falls on
+both. Where a limit is
 given fio runs in the same round. keel-blk runs with its default watch and with fixed buffers, which the
 storage daemon does not have. The aims are those of the design; a missed one is said to be missed.
 What other programs used meanwhile is part of the figures.
@@ -47,6 +48,11 @@ ROWS = [
     ("null read QD32, 4 queues", "null", ["--depth=32", "--queues=4"], None, {"per_cpu_s": (2.0, None)}),
     ("tmpfs read QD32", "tmpfs", ["--depth=32"], None, {"iops": (None, None)}),
     ("tmpfs write QD32", "tmpfs", ["--depth=32", "--read-percent=0"], None, {"iops": (None, None)}),
+    # Both sides by their threads.
+    ("tmpfs read QD32, workers", "tmpfs-workers", ["--depth=32"], None,
+     {"iops": (None, None), "per_cpu_s": (None, None)}),
+    ("tmpfs write QD32, workers", "tmpfs-workers", ["--depth=32", "--read-percent=0"], None,
+     {"iops": (None, None), "per_cpu_s": (None, None)}),
 ]
 
 
@@ -60,14 +66,17 @@ def wait_for_socket(path, process):
 
 def keel_command(target, path, sock):
     disk = {"null": f"null:{FILE_BYTES >> 20}"}.get(target, path)
-    return [KEEL, f"--blk-file={disk}", f"--socket-path={sock}", "--queues=4", "--fixed-buffers"]
+    backend = "workers" if target == "tmpfs-workers" else "io_uring"
+    return [KEEL, f"--blk-file={disk}", f"--socket-path={sock}", "--queues=4", "--fixed-buffers",
+            f"--backend={backend}"]
 
 
 def qemu_command(target, path, sock):
     """As its users tune it: io_uring, no page cache, an I/O thread."""
     block = {"null": f"driver=null-co,node-name=d,size={FILE_BYTES},read-zeroes=off",
              "file": f"driver=file,node-name=d,filename={path},aio=io_uring,cache.direct=on",
-             "tmpfs": f"driver=file,node-name=d,filename={path},aio=io_uring"}[target]
+             "tmpfs": f"driver=file,node-name=d,filename={path},aio=io_uring",
+             "tmpfs-workers": f"driver=file,node-name=d,filename={path},aio=threads"}[target]
     return ["qemu-storage-daemon", "--blockdev", block, "--object", "iothread,id=t", "--export",
             f"vhost-user-blk,id=e,node-name=d,addr.type=unix,addr.path={sock},writable=on,iothread=t,"
             "num-queues=4"]
@@ -77,7 +86,7 @@ def turn(command, sock, options, seconds):
     """One device's life and one run against it."""
     if os.path.exists(sock):
         os.unlink(sock)
-    device = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    device = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for_socket(sock, device)
         done = subprocess.run([RING, f"--socket={sock}", f"--seconds={seconds}"] + options, check=True,
@@ -106,7 +115,7 @@ def count_system_calls(command, sock, options):
     """System calls of the device for a request, by perf's tracepoint in a run that is not timed."""
     if os.path.exists(sock):
         os.unlink(sock)
-    device = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    device = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for_socket(sock, device)
         perf = subprocess.run(
@@ -190,7 +199,8 @@ def main():
     parser.add_argument("--file", default="/var/tmp/keel-bench-disk")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
-    paths = {"file": args.file, "tmpfs": "/dev/shm/keel-bench-disk", "null": ""}
+    paths = {"file": args.file, "tmpfs": "/dev/shm/keel-bench-disk", "null": "",
+             "tmpfs-workers": "/dev/shm/keel-bench-disk-w"}
     sock = f"/var/tmp/keel-bench-{os.getpid()}.sock"
     rows = [r for r in ROWS if args.only in r[0]]
     out = {"load_before": os.getloadavg(), "cpus": os.cpu_count(), "rows": []}
@@ -201,8 +211,8 @@ def main():
             out["rows"].append(measure_row(row, paths[row[1]], sock, args))
             tell(out["rows"][-1])
     finally:
-        for path in (paths["file"], paths["tmpfs"], sock):
-            if os.path.exists(path):
+        for path in list(paths.values()) + [sock]:
+            if path and os.path.exists(path):
                 os.unlink(path)
     out["load_after"] = os.getloadavg()
     os.makedirs(f"{TOP}/build/figures", exist_ok=True)

@@ -31,6 +31,7 @@ struct vmfile_disk {
 	unsigned iops;      /* 0: no limit */
 	uint64_t bandwidth; /* bytes a second; 0: no limit */
 	enum definition_backend backend;
+	bool fixed_buffers;
 };
 
 struct vmfile_net {

@@ -109,6 +109,8 @@ static void add_disks(cJSON *object, const struct vmfile *vm)
 		if (disk->backend != DEFINITION_MEASURED)
 			cJSON_AddStringToObject(entry, "backend",
 			        disk->backend == DEFINITION_WORKERS ? "workers" : "io_uring");
+		if (disk->fixed_buffers)
+			cJSON_AddBoolToObject(entry, "fixed_buffers", true);
 		cJSON_AddItemToArray(disks, entry);
 	}
 }

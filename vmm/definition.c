@@ -249,6 +249,11 @@ static bool key_backend(struct reader *reader, const cJSON *item, void *out)
 	return true;
 }
 
+static bool key_fixed_buffers(struct reader *reader, const cJSON *item, void *out)
+{
+	return read_bool(reader, item, &((struct definition_disk *)out)->fixed_buffers);
+}
+
 static bool key_tap(struct reader *reader, const cJSON *item, void *out)
 {
 	struct definition_net *net = out;
@@ -285,6 +290,7 @@ static const struct key disk_keys[] = {
         {"iops", key_iops, false},
         {"bandwidth", key_bandwidth, false},
         {"backend", key_backend, false},
+        {"fixed_buffers", key_fixed_buffers, false},
 };
 
 static const struct key net_keys[] = {

@@ -11,7 +11,7 @@
 
 /*
  * {"name","uuid","cpus","memory_bytes","kernel","initrd","cmdline",
- *  "disks":[{"path","readonly","serial","iops","bandwidth","backend"}],
+ *  "disks":[{"path","readonly","serial","iops","bandwidth","backend","fixed_buffers"}],
  *  "nets":[{"tap","mac"}],"rng","testdev","on_reboot","on_poweroff"}
  * Needed: name, uuid, cpus, memory_bytes, kernel. An unknown key is an error. Paths are absolute.
  */
@@ -43,6 +43,7 @@ struct definition_disk {
 	uint64_t iops;      /* requests a second at most; 0: no limit */
 	uint64_t bandwidth; /* bytes a second at most; 0: no limit */
 	enum definition_backend backend;
+	bool fixed_buffers; /* the VM's memory is registered with root's kernel */
 };
 
 struct definition_net {

@@ -214,6 +214,7 @@ struct virtio_device *virtio_blk_create(const struct definition_disk *disk, unsi
 	        .iops_max = disk->iops,
 	        .bandwidth_max = disk->bandwidth,
 	        .backend = backends[disk->backend],
+	        .fixed_buffers = disk->fixed_buffers,
 	        .queue_count = env->vcpus < BLK_QUEUE_MAX ? env->vcpus : BLK_QUEUE_MAX,
 	        .watch_ns = BLK_WATCH_NS,
 	        .lock_wait_ms = LOCK_WAIT_MS,
