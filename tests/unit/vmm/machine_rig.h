@@ -132,7 +132,8 @@ static void new_vm(void)
 	        "{\"name\":\"one\",\"uuid\":\"123e4567-e89b-12d3-a456-426614174000\",\"cpus\":2,"
 	        "\"memory_bytes\":%llu,\"kernel\":\"%s\",\"disks\":[{\"path\":\"/a\"},{\"path\":\"/"
 	        "b\"}],"
-	        "\"nets\":[{\"tap\":\"t\",\"mac\":\"52:54:00:00:00:01\"}],\"rng\":true,\"testdev\":true,"
+	        "\"nets\":[{\"tap\":\"t\",\"mac\":\"52:54:00:00:00:01\"}],\"rng\":true,\"testdev\":"
+	        "true,"
 	        "\"on_reboot\":\"%s\",\"on_poweroff\":\"%s\"}",
 	        RAM_BYTES, kernel, reboot_policy, off_policy);
 	fake = hv_fake_new(2, RAM_BYTES, 2u << 20, json);

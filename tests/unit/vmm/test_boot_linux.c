@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shows that a kernel lands where the protocol wants it, that the memory map adds up (C-46), and
  * what is refused with which words. */
-/* sources: vmm/boot.c vmm/boot_linux.c vmm/boot_elf.c lib/elf_host.c vmm/acpi.c vmm/aml.c vmm/gmem.c */
+/* sources: vmm/boot.c vmm/boot_linux.c vmm/boot_elf.c lib/elf_host.c */
+/* sources: vmm/acpi.c vmm/aml.c vmm/gmem.c */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
