@@ -32,7 +32,7 @@ struct cpu_vcpu {
 	bool nmi_in_service;             /* (o) an NMI was injected and its IRET has not finished */
 	bool nmi_iret;                   /* (o) its IRET is about to run, at nmi_iret_rip */
 	uint64_t nmi_iret_rip;
-	bool nmi_step; /* (o) another waits behind that IRET, which is single-stepped */
+	bool nmi_step;     /* (o) another waits behind that IRET, which is single-stepped */
 	uint64_t serial;   /* (c) no other vCPU ever has it */
 	uint64_t debugctl; /* (o) what the guest believes */
 	bool cr8_trap;     /* (o) the core wants writes of CR8 */
