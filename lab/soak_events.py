@@ -110,11 +110,14 @@ def root_down_ms(machine, since):
 
 
 def come_back(machine, start):
-    """Root number `start` answers; what of the VMs waits for it at that moment."""
+    """Root number `start` answers."""
     machine.hyp.expect(rf"root: start {start} ", RESTART_S)
     machine.wait_ready(RESTART_S)
-    guests.wait_for(machine, "keel status >/dev/null 2>&1", 60)
-    return sum(vm.get("exits_waiting", 0) for vm in guests.status(machine)["vms"])
+
+
+def away_exits(machine):
+    """How many exits of VMs had to wait for a root that was away, so far."""
+    return sum(vm["exits_while_root_was_away"] for vm in guests.status(machine)["vms"])
 
 
 def wait_root_ready(machine):
@@ -124,12 +127,15 @@ def wait_root_ready(machine):
     guests.wait_for(machine, "keel root status --json | grep -q '\"ready\":[^a-z]*true'", RESTART_S)
 
 
-def restart(machine, script):
-    start, since = upgrade.root_status(machine)["start"], mark(machine)
+def restart(machine, script, meanwhile=None):
+    """Ends root by a script and waits until the next one serves; meanwhile(): once that one answers."""
+    start, since, exits = upgrade.root_status(machine)["start"], mark(machine), away_exits(machine)
     machine.fire(script)
-    parked = come_back(machine, start + 1)
+    come_back(machine, start + 1)
+    if meanwhile:
+        meanwhile(start + 1)
     wait_root_ready(machine)
-    return {"exits_parked": parked, "root_down_ms": root_down_ms(machine, since)}
+    return {"exits_parked": away_exits(machine) - exits, "root_down_ms": root_down_ms(machine, since)}
 
 
 def reboot(machine, _plan):
@@ -155,23 +161,16 @@ def upgrade_root(machine, _plan):
 
 def root_then_kill(machine, plan):
     """The first device process that the new root starts is killed."""
-    start, since = upgrade.root_status(machine)["start"], mark(machine)
-    machine.fire("reboot -f")
-    parked = come_back(machine, start + 1)
-    machine.check(KILL_NEXT % ("", plan["second_us"]), SERVED_S)
-    wait_root_ready(machine)
-    return {"exits_parked": parked, "root_down_ms": root_down_ms(machine, since)}
+    return restart(machine, "reboot -f",
+                   lambda _: machine.check(KILL_NEXT % ("", plan["second_us"]), SERVED_S))
 
 
 def root_twice(machine, _plan):
     """The new root panics before it serves all."""
-    start, since = upgrade.root_status(machine)["start"], mark(machine)
-    machine.fire("reboot -f")
-    come_back(machine, start + 1)
-    machine.fire("echo c >/proc/sysrq-trigger")
-    parked = come_back(machine, start + 2)
-    wait_root_ready(machine)
-    return {"exits_parked": parked, "root_down_ms": root_down_ms(machine, since)}
+    def again(start):
+        machine.fire("echo c >/proc/sysrq-trigger")
+        come_back(machine, start + 1)
+    return restart(machine, "reboot -f", again)
 
 
 EVENTS = {

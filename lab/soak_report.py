@@ -6,7 +6,7 @@ import statistics
 
 from lab import figures
 
-# A figure's name, its unit, and the loads under which it says something.
+# A number of a round, and its unit: a figure for each kind of event that has it.
 NUMBERS = {
     "io_stall_ms": "ms",
     "stream_stall_ms": "ms",

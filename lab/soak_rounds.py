@@ -43,23 +43,19 @@ def fault_points(program):
     return sorted(p for p in points if p[0] not in ONLY_WHEN_NEW and p[1] != ONLY_WITHOUT_EVENT_INDEX)
 
 
-def draw_orders(dice, points):
-    """One death, and in two of three rounds a second one in its recovery."""
-    steady = [p for p in points if p[0] != "log_repair"]
-    repair = [p for p in points if p[0] == "log_repair"]
-    first = dice.choice(steady)
-    if dice.random() < 0.25:
-        # Published, not yet closed: what the repair is for.
-        first = dice.choice([p for p in points if p[0] == "vring_publish"])
-        return [(*first, dice.randint(1, 60)), (*dice.choice(repair), 1)]
-    orders = [(*first, dice.randint(1, 60) if first[0] != "vault_write" else dice.randint(1, 12))]
-    if dice.random() < 0.55:
-        orders.append((*dice.choice(steady), dice.randint(1, 4)))
+def draw_orders(dice, point, points):
+    """One death at that point, and in every other round a second one in its recovery."""
+    if point[0] == "log_repair":
+        # Published, not yet closed: only then there is something to repair.
+        return [("vring_publish", "vr->used->idx", "after", dice.randint(1, 60)), (*point, 1)]
+    orders = [(*point, dice.randint(1, 12 if point[0] == "vault_write" else 60))]
+    if dice.random() < 0.5:
+        orders.append((*dice.choice([p for p in points if p[0] != "log_repair"]), dice.randint(1, 4)))
     return orders
 
 
 def draw(seed, index, points):
-    """The plan of a round: the same for the same seed and number. Every pair of event and load comes in turn."""
+    """The plan of a round: the same for the same seed and number. Pairs of event and load come in turn, so do points."""
     pairs = [(event, load) for event in EVENTS for load in LOADS if event != "fault" or load not in WITHOUT_IO]
     random.Random(f"{seed} {index // len(pairs)}").shuffle(pairs)
     event, load = pairs[index % len(pairs)]
@@ -68,7 +64,10 @@ def draw(seed, index, points):
             "victim": dice.choice(["one", "two"]) if load == "stream" else "one",
             "wait_us": dice.randint(200000, 1500000), "second_us": dice.choice([0, dice.randint(0, 300000)])}
     if event == "fault":
-        plan["orders"] = draw_orders(dice, points)
+        faults = [i for i, pair in enumerate(pairs) if pair[0] == "fault"]
+        in_turn = random.Random(seed).sample(points, len(points))
+        number = index // len(pairs) * len(faults) + faults.index(index % len(pairs))
+        plan["orders"] = draw_orders(dice, in_turn[number % len(points)], points)
     return plan
 
 
