@@ -5,6 +5,7 @@ mmdebstrap makes the tree from Debian's packages, fakeroot and mke2fs the image 
 loop device, no mount, no rights of root. What changes often (keelOS's programs) is written into a
 copy of the image by debugfs, which takes a second where the tree takes a minute.
 """
+import glob
 import hashlib
 import os
 import shlex
@@ -21,7 +22,7 @@ COMMON = ["systemd-sysv", "udev", "kmod", "iproute2", "iputils-ping", "procps", 
 ROOT_PACKAGES = COMMON + ["initramfs-tools", "zstd", "dbus", "e2fsprogs", "liburing2",
                           "libcjson1", "libseccomp2", "less", "ethtool"]
 GUEST_PACKAGES = COMMON + ["dbus"]  # for the power button, by systemd-logind
-LOADS = os.path.join(TOP, "lab", "guest")
+LOADS = sorted(glob.glob(os.path.join(TOP, "lab/guest/*.[ch]")))
 ROOT_MIB = 2048
 GUEST_MIB = 768
 CHECKED_FILE_MIB = 24
@@ -211,21 +212,21 @@ def write_checked_file(folder, size_mib):
         out.write(f"{total.hexdigest()}  /srv/checked.bin\n")
 
 
+def build_load(path):
+    """keel-load, static: a tiny guest has no libraries."""
+    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-s", f"-I{TOP}", "-o", path,
+                    *(s for s in LOADS if s.endswith(".c"))], check=True)
+
+
 def build_tiny(kernel, tell=None):
     """A guest's disk without Debian: busybox as init, for tests that want to be quick."""
     from lab.initramfs import BUSYBOX
     files = list_files("tiny")
 
-    sources = sorted(os.path.join(LOADS, n) for n in os.listdir(LOADS))
-
-    def build_load(folder):
-        subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-s", f"-I{TOP}", "-o",
-                        os.path.join(folder, "keel-load"), *(s for s in sources if s.endswith(".c"))], check=True)
-
     def build(path):
         with tempfile.TemporaryDirectory(prefix="keel-file-") as folder:
             write_checked_file(folder, 8)
-            build_load(folder)
+            build_load(os.path.join(folder, "keel-load"))
             copies = "".join(f'mkdir -p "$tree"/{os.path.dirname(place)}; '
                              f'cp {shlex.quote(file)} "$tree"/{place}; '
                              for file, place in ((f, os.path.basename(f).replace("_", "/"))
@@ -236,7 +237,7 @@ def build_tiny(kernel, tell=None):
                       f"rm -f bin/busybox; cp {BUSYBOX} bin/busybox; {copies} mv {folder}/keel-load usr/bin/; cp {folder}/* srv/",
                       "tiny")
 
-    inputs = [("file", __file__), ("file", BUSYBOX)] + [("file", f) for f in [*sources, *files]]
+    inputs = [("file", __file__), ("file", BUSYBOX)] + [("file", f) for f in [*LOADS, *files]]
     return cache.get("tiny-guest", ".img", inputs, build, tell)
 
 
