@@ -34,15 +34,17 @@ static bool injects_interrupt(const struct vmcb *vmcb)
 
 void tcg_enter(struct cpu_vcpu *c, struct cpu_regs *regs)
 {
-	bool window = c->vmcb->vintr & VMCB_V_IRQ;
-	uint32_t before = apic_read(APIC_REG_TPR), after;
+	bool window = c->vmcb->vintr & VMCB_V_IRQ, vm = c->role == CPU_ROLE_VM;
+	uint32_t before = vm ? apic_read(APIC_REG_TPR) : 0, after;
 
 	if (injects_interrupt(c->vmcb))
 		cpu_kick_self_surely();
 	svm_enter(c->vmcb_hpa, regs);
+	if (!vm && !window)
+		return;
 	after = apic_read(APIC_REG_TPR);
 	/* Root may have changed its own. */
-	if (c->role == CPU_ROLE_VM && after != before)
+	if (vm && after != before)
 		apic_write(APIC_REG_TPR, before);
 	else if (window)
 		apic_write(APIC_REG_TPR, after);
