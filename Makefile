@@ -64,7 +64,8 @@ DEP = -MMD -MP -MT $@ -MF $@.d
 
 # lib/NAME_hyp.c is for hyp alone (memcpy and the like), lib/NAME_host.c for programs alone.
 HYP_OFFSETS_C := $(call find,hyp,offsets.c)
-HYP_C     := $(filter-out $(HYP_OFFSETS_C),$(call find,hyp,*.c))
+# ORACLE=1, with a B of its own: pages and their owners are looked after (hyp/core/oracle.h).
+HYP_C     := $(filter-out $(HYP_OFFSETS_C) hyp/core/oracle_$(if $(ORACLE),off,on).c,$(call find,hyp,*.c))
 HYP_S     := $(call find,hyp,*.S)
 LIB_C     := $(call find,lib,*.c)
 LIB_HYP_C  := $(filter-out %_host.c,$(LIB_C))

@@ -19,6 +19,7 @@ from lab.machine import Hardware, Machine
 from lab.paths import LOGS, LabError
 
 SKIPPED = 38  # by QEMU's exit status, which is twice that and 1
+LOST_MAX = 2  # the server, in one test, before the test is given up
 PLACE = "/tmp/suite"
 MARK = "suite-ends-here"
 # Root's own consoles, and what else it needs, are not to be in the way.
@@ -38,7 +39,8 @@ class Test:
 
 @dataclass
 class Outcome:
-    """What a test came to on one side. kind: pass, skip, fail, time (out of it) or dead."""
+    """What a test came to on one side. kind: pass, skip, fail, time (out of it), dead (the VM is), or
+    lost (the server is, each time)."""
     kind: str
     seconds: float = 0.0
     repeats: int = 0
@@ -181,6 +183,18 @@ def make_disk(folder, path):
         tar.add(folder, "suite", recursive=True)
 
 
+def run_tests(machine, side, left, outcomes, timeout_s, tell):
+    """Runs what is left, and takes each from the list when its outcome is there."""
+    machine.wait_ready(300)
+    machine.check("cd /tmp && tar x -f $(ls /dev/nvme*n1 | tail -1)", 120)
+    side.prepare(machine)
+    while left:
+        outcome = run_test(machine, side, left[0], timeout_s)
+        outcomes[left[0].name] = outcome
+        tell(f"{side.name}: {left[0].name}: {outcome.tell()}, {outcome.seconds:.1f} s")
+        left.pop(0)
+
+
 def run_side(side, folder, tests, timeout_s, tell):
     """Outcomes by name. A server that is lost on the way is counted, and started again for the rest."""
     outcomes, lost, left = {}, {}, list(tests)
@@ -188,26 +202,18 @@ def run_side(side, folder, tests, timeout_s, tell):
         disk = os.path.join(place, "suite.tar")
         make_disk(folder, disk)
         while left:
-            with side.boot(disk, 120 + len(left) * (timeout_s + 60), tell) as machine:
-                machine.wait_ready(180)
-                machine.check("cd /tmp && tar x -f $(ls /dev/nvme*n1 | tail -1)")
-                side.prepare(machine)
-                while left:
-                    test = left[0]
-                    try:
-                        outcome = run_test(machine, side, test, timeout_s)
-                    except LabError as error:
-                        tell(f"{side.name}: the server was lost in {test.name}: {str(error).splitlines()[0]}")
-                        lost[test.name] = lost.get(test.name, 0) + 1
-                        if lost[test.name] < 3:
-                            break
-                        outcome = Outcome("dead")
-                    outcome.repeats = lost.get(test.name, 0)
-                    outcomes[test.name] = outcome
-                    tell(f"{side.name}: {test.name}: {outcome.tell()}, {outcome.seconds:.1f} s")
+            try:
+                with side.boot(disk, 400 + len(left) * (timeout_s + 60), tell) as machine:
+                    run_tests(machine, side, left, outcomes, timeout_s, tell)
+            except (LabError, OSError) as error:
+                name = left[0].name
+                lost[name] = lost.get(name, 0) + 1
+                tell(f"{side.name}: the server was lost in {name}: {str(error).splitlines()[0]}")
+                if lost[name] == LOST_MAX:
+                    outcomes[name] = Outcome("lost")
                     left.pop(0)
-                    if outcome.kind == "dead" and not machine.answers():
-                        break
+    for name, times in lost.items():
+        outcomes[name].repeats = times
     return outcomes
 
 
@@ -222,7 +228,7 @@ def print_table(tests, results):
         print_cases(cells, sides)
     for side in sides:
         kinds = [o.kind for o in results[side].values()]
-        print(f"{side}: " + ", ".join(f"{kinds.count(k)} {k}" for k in ("pass", "skip", "fail", "time", "dead") if k in kinds))
+        print(f"{side}: " + ", ".join(f"{kinds.count(k)} {k}" for k in ("pass", "skip", "fail", "time", "dead", "lost") if k in kinds))
 
 
 def print_cases(cells, sides):

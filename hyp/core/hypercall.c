@@ -4,6 +4,7 @@
 
 #include "abi/cpuid.h"
 #include "hyp/core/access.h"
+#include "hyp/core/oracle.h"
 #include "hyp/core/pool.h"
 #include "hyp/core/root.h"
 #include "hyp/core/root_images.h"
@@ -554,6 +555,7 @@ int64_t hypercall_root(struct vcpu *v, uint64_t number, uint64_t block_gpa, uint
 	if (!root_copy_in(&c.b, block_gpa, bytes))
 		return -KEEL_EFAULT;
 	result = perform(&c, e);
+	oracle_check();
 	if (result == 0 && !root_copy_out(block_gpa, &c.b, bytes))
 		return -KEEL_EFAULT;
 	return result;

@@ -14,6 +14,7 @@ from lab.paths import BUILD
 
 GUESTS = os.path.join(BUILD, "guest")
 SEED = int(os.environ.get("SEED", random.SystemRandom().randrange(1 << 32)))
+RUBBISH_S = int(os.environ.get("RUBBISH_S", "20"))
 RESET, TRIPLE_FAULT = 100, 101  # tests/guest/board.h
 
 # name: guest, the runner's options, and its result (0: the guest says that all is well)
@@ -89,7 +90,7 @@ def make_case(name):
 def rubbish(machine):
     """A hostile guest with 2 vCPUs, restarted all the time; a quiet VM, root and hyp do not notice."""
     print(f"rubbish: seed {SEED}", flush=True)
-    seconds = int(os.environ.get("RUBBISH_S", "20"))
+    seconds = RUBBISH_S
     result = machine.run(
         f"{PUT} cd /tmp/guest; ./keel-guest -q -k 700 -t {seconds} -s {SEED} -c 2 rubbish.elf >/tmp/rubbish 2>&1 &\n"
         f"hostile=$!; /tmp/guest/keel-guest -t {seconds + LIMIT_S} -c 2 -a seconds={seconds} "
@@ -113,5 +114,5 @@ def root_is_unharmed(machine):
 
 
 print(f"seed {SEED}")
-run_cases(lambda: boot_server(hardware=make_hardware(), limit_s=800),
+run_cases(lambda: boot_server(hardware=make_hardware(), limit_s=800 + RUBBISH_S),
           [make_case(name) for name in RUNS] + [rubbish, root_is_unharmed])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Root's hypercalls with right, wrong and random blocks: what is refused has no effect. */
-/* sources: hyp/core/doorbell.c */
+/* sources: hyp/core/doorbell.c hyp/core/oracle_off.c */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
