@@ -10,7 +10,7 @@
 #include "hyp/core/pv.h"
 #include "hyp/core/run.h"
 #include "hyp/core/sched.h"
-#include "hyp/core/trace.h"
+#include "hyp/core/vm_shutdown.h"
 #include "hyp/x86/x86.h"
 
 #define MSR_APIC_BASE 0x1bu
@@ -373,40 +373,6 @@ static void exit_wbinvd(struct vcpu *v)
 	skip(v);
 }
 
-/* A VM that does nothing but fail must not fill the log. */
-#define TELL_MAX 8u
-
-/* What the operator is told of a vCPU that cannot go on: its state, and the last exits of this CPU.
- */
-static void tell_state(struct vcpu *v)
-{
-	struct keel_vcpu_state s;
-
-	if (__atomic_fetch_add(&v->vm->vm->told, 1, __ATOMIC_RELAXED) >= TELL_MAX)
-		return;
-	cpu_state_get(v->cpu_state, &v->regs, &s);
-	log_line("  rip %llx rsp %llx rflags %llx cr0 %llx cr2 %llx cr3 %llx cr4 %llx efer %llx",
-	        (unsigned long long)s.rip, (unsigned long long)s.gpr[KEEL_RSP],
-	        (unsigned long long)s.rflags, (unsigned long long)s.cr0, (unsigned long long)s.cr2,
-	        (unsigned long long)s.cr3, (unsigned long long)s.cr4, (unsigned long long)s.efer);
-	log_line("  gdt %llx limit %x idt %llx limit %x", (unsigned long long)s.gdtr.base,
-	        s.gdtr.limit, (unsigned long long)s.idtr.base, s.idtr.limit);
-	for (unsigned i = 0; i < 8; i++)
-		log_line("  segment %u: %04x base %llx limit %x attr %x", i, s.segs[i].selector,
-		        (unsigned long long)s.segs[i].base, s.segs[i].limit, s.segs[i].attr);
-	trace_tell();
-}
-
-static void exit_shutdown(struct vcpu *v)
-{
-	struct vm *vm = v->vm->vm;
-
-	log_line("vm %u vcpu %u: triple fault at rip %llx", vm->id, v->index,
-	        (unsigned long long)v->regs.rip);
-	tell_state(v);
-	vm_stop(vm, KEEL_VM_STATE_RESET, KEEL_EVENT_TRIPLE_FAULT, KEEL_RESET_TRIPLE_FAULT);
-}
-
 /* Trapped so that the CPU cannot be held in its delivery for ever: the guest gets it all the same.
  */
 static void exit_exception(struct vcpu *v)
@@ -423,7 +389,7 @@ static void exit_invalid(struct vcpu *v)
 
 	log_line("vm %u vcpu %u: the CPU refuses its state, exit code %x: stopped", vm->id,
 	        v->index, v->exit.vendor_code);
-	tell_state(v);
+	vm_tell_state(v);
 	vm_stop(vm, KEEL_VM_STATE_DEAD, KEEL_EVENT_DEAD, 0);
 }
 
@@ -443,7 +409,7 @@ static void (*const handlers[KEEL_KIND_COUNT])(struct vcpu *v) = {
         [KEEL_KIND_XSETBV] = exit_xsetbv,
         [KEEL_KIND_UNDEFINED] = exit_undefined,
         [KEEL_KIND_WBINVD] = exit_wbinvd,
-        [KEEL_KIND_SHUTDOWN] = exit_shutdown,
+        [KEEL_KIND_SHUTDOWN] = vm_shutdown,
         [KEEL_KIND_EXCEPTION] = exit_exception,
         [KEEL_KIND_INVALID] = exit_invalid,
         [KEEL_KIND_INIT] = exit_nothing, /* of the CPU, held off by hyp; none of the VM's */
