@@ -6,6 +6,7 @@
 #   make shell      the same, and leave you at root        make size      hyp's size against its budget
 #   make soak-continuity N=12   root and device processes die under load, N times (lab/soak.py)
 #   make bench-disk   keel-blk against qemu-storage-daemon and fio
+#   make bench-compare  keelOS next to KVM in the lab, and the page; two hours, can be broken off and taken up
 #   make setup      install what is missing (run and test do that first)
 #
 # Nobody edits this file to add a source file, a unit test, a fuzz target or a guest: folders are
@@ -96,7 +97,7 @@ KMODTEST  := $(patsubst tests/kmod/%.c,$(B)/kmodtest/%,$(KMODTEST_C)) \
 # ---- what people type ---------------------------------------------------------------------------
 
 .PHONY: all hyp programs kmod guests unit fuzzers setup check test run shell size clean format \
-	build-clang headers bench-disk soak-continuity
+	build-clang headers bench-disk bench-compare soak-continuity
 all: hyp programs kmod guests $(B)/faults/keelvm
 hyp: $(HYP_ELF)
 programs: $(BUILT)
@@ -132,6 +133,14 @@ soak-continuity: setup
 bench-disk: $(B)/bin/keel-blk $(B)/bin/bench-ring $(B)/instructions/blk
 	@$(PYTHON) bench/instructions.py
 	@$(PYTHON) bench/disk.py $(BENCH_ARGS)
+
+# The page of what is measured so far; docs/compare.md says how it becomes a version of the history.
+bench-compare: setup
+	@$(MAKE) --no-print-directory -s -j$$(nproc) all
+	@$(PYTHON) bench/compare/run $(BENCH_ARGS)
+	@$(PYTHON) bench/compare/page --runs $(B)/compare/runs --version now --date $$(date -u +%F) \
+		--history $(B)/compare/history --out $(B)/compare/page \
+		$(if $(wildcard $(B)/figures/disk.json),--native $(B)/figures/disk.json)
 
 size: hyp
 	@$(PYTHON) tests/checks/size.py --write

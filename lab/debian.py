@@ -41,8 +41,11 @@ def run(command, what, **more):
     return done.stdout.decode(errors="replace")
 
 
-def build_tar(name, packages, folders, tell):
-    """A tar of a Debian tree with these packages and with lab/files' folders laid over it."""
+def build_tar(name, packages, folders, tell, suite=SUITE, sources=()):
+    """A tar of a Debian tree with these packages and with lab/files' folders laid over it.
+
+    sources: apt's lines, where the suite's own do not have all of it.
+    """
     files = [f for folder in folders for f in list_files(folder)]
 
     def build(path):
@@ -57,11 +60,11 @@ def build_tar(name, packages, folders, tell):
                 shutil.copy(file, place)
             command += [f"--customize-hook=sync-in {overlay} /",
                         '--customize-hook=chroot "$1" sh /setup.sh',
-                        '--customize-hook=rm "$1/setup.sh"', SUITE, path]
+                        '--customize-hook=rm "$1/setup.sh"', suite, path, *sources]
             os.chmod(overlay, 0o755)
             run(command, f"building {name} with mmdebstrap")
 
-    inputs = [" ".join(packages), SUITE, *SLIM] + [("file", f) for f in files]
+    inputs = [" ".join(packages), suite, *sources, *SLIM] + [("file", f) for f in files]
     return cache.get(name, ".tar", inputs, build, tell)
 
 
@@ -94,7 +97,7 @@ def extract(tar, member, path):
         subprocess.run(["tar", "xOf", tar, member], check=True, stdout=out)
 
 
-def add_keel(base, kernel, tell):
+def add_keel(base, kernel, tell, name="debian-root-keel"):
     """A copy of root's image with keelOS installed under /usr, as its package would."""
     programs = find_programs()
     module = os.path.join(BUILD, "kmod/keel.ko")
@@ -120,7 +123,7 @@ def add_keel(base, kernel, tell):
 
     inputs = [os.path.basename(base), ("file", __file__)]
     inputs += [("file", f) for f in [*programs, *modules, *units]]
-    return cache.get("debian-root-keel", ".img", inputs, build, tell)
+    return cache.get(name, ".img", inputs, build, tell)
 
 
 def add_modules(kernel, modules, folder):

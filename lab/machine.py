@@ -66,6 +66,7 @@ class Hardware:
     cpu: str = "max"
     disks: list = field(default_factory=list)  # raw images; what is written is forgotten at the end
     nic: str = "virtio"
+    tap_fd: int = -1  # where the NIC's cable leads; else to an isolated network of the emulator's
     more: list = field(default_factory=list)  # further arguments for the emulator
     reboot: bool = False  # else a reset ends the machine
 
@@ -115,7 +116,8 @@ class Machine:
         with open(os.path.join(self.logs, "emulator.log"), "wb") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                pass_fds=[e.fileno() for e in ends], preexec_fn=die_with_parent)
+                pass_fds=[e.fileno() for e in ends] + [fd for fd in (self.hardware.tap_fd,) if fd >= 0],
+                preexec_fn=die_with_parent)
         self._watchdog = threading.Timer(self.limit_s, self._run_out)
         self._watchdog.daemon = True
         self._watchdog.start()
@@ -142,7 +144,8 @@ class Machine:
         if not hardware.reboot:
             command.append("-no-reboot")
         if hardware.nic:
-            command += ["-netdev", "user,id=net0,restrict=on", "-device",
+            cable = f"tap,id=net0,fd={hardware.tap_fd}" if hardware.tap_fd >= 0 else "user,id=net0,restrict=on"
+            command += ["-netdev", cable, "-device",
                         f"{NICS[hardware.nic]},netdev=net0,mac=52:54:00:6b:65:01,romfile="]
         for number, disk in enumerate(hardware.disks):
             command += ["-drive", f"if=none,id=disk{number},format=qcow2,cache=unsafe,"
@@ -266,6 +269,11 @@ class Machine:
             raise self._explain(f"the machine did not turn off within {timeout_s} s") from None
         if self.out_of_time:
             raise self._explain("the machine was ended by the watchdog")
+
+    @property
+    def pid(self):
+        """The emulator's."""
+        return self._process.pid
 
     def is_running(self):
         return self._process is not None and self._process.poll() is None

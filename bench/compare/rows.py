@@ -116,7 +116,7 @@ SECONDS = {"full": "6", "count": "3", "short": "1"}
 
 
 def fio(rw, depth, size):
-    return (f"fio --name=x --filename=@DISK@ --direct=1 --ioengine=io_uring --rw={rw} --bs={size} --iodepth={depth} "
+    return (f"fio --name=x --filename=@DISK@ --direct=1 --ioengine=io_uring --rw={rw} --bs={size} --iodepth={depth} --size=@BYTES@ "
             "--norandommap --time_based --runtime=@SIZE@ --output-format=json")
 
 
@@ -158,7 +158,7 @@ JOB_BY_NAME = {job.name: job for job in JOBS}
 
 
 def script_of(job, size, values):
-    """The job's script with its places filled; values: {"DISK": …, "VCPUS": …, "OTHER": …, "GUEST_B": …}."""
+    """The job's script with its places filled; values: {"DISK": …, "BYTES": …, "VCPUS": …, "OTHER": …, "GUEST_B": …}."""
     script = job.script.replace("@SIZE@", job.size[size])
     for name, value in values.items():
         script = script.replace(f"@{name}@", str(value))
