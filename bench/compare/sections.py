@@ -207,10 +207,10 @@ class Page:
         if not behind:
             out.append(f"<p>{self.say('why_none')}</p>")
         told = []
-        for result in behind:
-            words = WHY.get(result.row.name)
-            if words:
-                told.append(f"<dt>{self.name(result.row)} ({result.ratio * 100:.0f} %)</dt><dd>{escape(words[place])}</dd>")
+        for words, names in WHY:
+            concerned = [f"{self.name(r.row)} ({r.ratio * 100:.0f} %)" for r in behind if r.row.name in names]
+            if concerned:
+                told.append(f"<dt>{', '.join(concerned)}</dt><dd>{escape(words[place])}</dd>")
         if told:
             out.append("<dl>" + "\n".join(told) + "</dl>")
         return "\n".join(out + [f"<h2>{self.say('doing_head')}</h2>", f"<p>{self.say('doing')}</p>"])

@@ -157,7 +157,7 @@ LOOK = """(() => {
   const ground = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor);
                         if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
   const low = [];
-  for (const e of document.querySelectorAll('p,td,th,h1,h2,h3,a,summary,small,svg text')) {
+  for (const e of document.querySelectorAll('p,td,th,dt,dd,h1,h2,h3,a,summary,small,svg text')) {
     if (!e.getClientRects().length) continue;
     const s = getComputedStyle(e), c = rgb(e.tagName == 'text' ? s.fill : s.color);
     const [a, b] = [light(c.slice(0, 3)), light(ground(e).slice(0, 3))].sort((x, y) => y - x);
