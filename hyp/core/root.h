@@ -15,6 +15,9 @@ bool root_wants_cpu(void);
  * not let in (IF 0) counts only for a while: a root that hangs so must not keep VMs from the CPU.
  */
 bool root_has_interrupt(void);
+#define VECTOR_MC 18u
+/* The CPU reported a machine check while a VM ran: root, which has the banks, takes it. */
+void root_machine_check(void);
 /* Root's vCPU of this CPU would take an interrupt at its next entry. */
 bool root_is_open(void);
 /* Runs root's vCPU of this CPU until it gives the CPU up (HLT, slice end, kick). */

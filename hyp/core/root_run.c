@@ -36,12 +36,17 @@ bool root_is_open(void)
 	return cpu_can_take(v->cpu_state, &v->regs).intr;
 }
 
+void root_machine_check(void)
+{
+	percpu()->root->root->machine_check = true;
+}
+
 /* An interrupt or NMI that root could take now. */
 static bool can_take_one(const struct vcpu *v)
 {
 	struct cpu_can can = cpu_can_take(v->cpu_state, &v->regs);
 
-	return can.injecting ||
+	return can.injecting || v->root->machine_check ||
 	       (can.intr && (highest_pending(percpu()) >= 0 || any_put_off(percpu()))) ||
 	       (can.nmi && __atomic_load_n(&v->root->nmi_pending, __ATOMIC_ACQUIRE));
 }
@@ -150,6 +155,12 @@ static void take_interrupts(struct vcpu *v)
 	struct cpu_can can = cpu_can_take(v->cpu_state, &v->regs);
 	int vector = highest_pending(percpu());
 
+	/* Nothing masks it (APM vol 2 §9.3.1). */
+	if (v->root->machine_check && !can.injecting) {
+		v->root->machine_check = false;
+		cpu_inject(v->cpu_state, CPU_INJECT_EXCEPTION, VECTOR_MC, false, 0);
+		can.nmi = can.intr = false;
+	}
 	if (can.nmi && __atomic_exchange_n(&v->root->nmi_pending, 0, __ATOMIC_ACQUIRE)) {
 		cpu_inject(v->cpu_state, CPU_INJECT_NMI, 2, false, 0);
 		can.intr = false;

@@ -34,6 +34,7 @@ struct root_vcpu {
 	uint32_t init_pending;     /* (a) */
 	uint32_t sipi;             /* (a) 0x100 | vector once one was sent */
 	uint32_t stopped_start;    /* (o) which root was put away here last, by its number */
+	bool machine_check;        /* (o) one came while a VM ran here */
 	bool wait_sipi;            /* (o) after INIT, or an application processor not yet started */
 	uint64_t closed_tsc; /* (o) since when something waits that root does not let in, or 0 */
 	uint32_t in_guest;   /* (a) between the check of `look` and the exit */

@@ -8,13 +8,15 @@
 #include "hyp/core/emulate.h"
 #include "hyp/core/guest_memory.h"
 #include "hyp/core/pv.h"
+#include "hyp/core/root.h"
 #include "hyp/core/run.h"
 #include "hyp/core/sched.h"
 #include "hyp/core/vm_shutdown.h"
 #include "hyp/x86/x86.h"
 
-#define MSR_APIC_BASE 0x1bu
-#define APIC_BASE_ON  (1ull << 11)
+#define MSR_APIC_BASE  0x1bu
+#define MSR_MCG_STATUS 0x17au
+#define APIC_BASE_ON   (1ull << 11)
 
 #define OPCODE_HLT 0xf4
 
@@ -373,6 +375,19 @@ static void exit_wbinvd(struct vcpu *v)
 	skip(v);
 }
 
+/* Of the machine. If the CPU cannot say where it was (RIPV clear), the VM cannot go on. */
+static void exit_machine_check(struct vcpu *v)
+{
+	struct vm *vm = v->vm->vm;
+	bool lost = !(msr_read(MSR_MCG_STATUS) & 1);
+
+	log_line("vm %u vcpu %u: a machine check while it ran%s", vm->id, v->index,
+	        lost ? ": stopped" : "");
+	root_machine_check();
+	if (lost)
+		vm_stop(vm, KEEL_VM_STATE_DEAD, KEEL_EVENT_DEAD, 0);
+}
+
 /* Trapped so that the CPU cannot be held in its delivery for ever: the guest gets it all the same.
  */
 static void exit_exception(struct vcpu *v)
@@ -380,6 +395,10 @@ static void exit_exception(struct vcpu *v)
 	bool has_error = v->exit.vector == 8 || (v->exit.vector >= 10 && v->exit.vector <= 14) ||
 	                 v->exit.vector == 17 || v->exit.vector == 21;
 
+	if (v->exit.vector == VECTOR_MC) {
+		exit_machine_check(v);
+		return;
+	}
 	vcpu_raise(v, v->exit.vector, has_error, v->exit.error_code);
 }
 

@@ -50,6 +50,7 @@ static const uint8_t traps_vm[] = {
         VMCB_I_FERR,
         VMCB_I_EXCEPTION(1),
         VMCB_I_EXCEPTION(17),
+        VMCB_I_EXCEPTION(18), /* #MC is the machine's, so root's: a VM has no banks */
 };
 
 /* MSRs that a VM uses without an exit: VMRUN, VMLOAD or cpu_switch changes them with the guest. */

@@ -228,6 +228,23 @@ static void test_put_off_is_sent_again_when_root_opens(void **state)
 	assert_int_equal(injected, -1);
 }
 
+/* It came while a VM ran: before all else, whatever root's IF, and once. */
+static void test_a_machine_check_is_roots(void **state)
+{
+	(void)state;
+	set_open(false);
+	can.nmi = false;
+	root_machine_check();
+	assert_true(root_has_interrupt());
+	root.nmi_pending = 1;
+	take_interrupts(&vcpu);
+	assert_int_equal(injected, 18);
+	assert_int_equal(root.nmi_pending, 1);
+	injected = -1;
+	take_interrupts(&vcpu);
+	assert_int_equal(injected, -1);
+}
+
 /* One at a time: sent again beside an injected one it would only be put off again. */
 static void test_pending_goes_before_put_off(void **state)
 {
@@ -247,6 +264,7 @@ int main(void)
 	        cmocka_unit_test_setup(
 	                test_what_root_does_not_let_in_counts_for_a_while_only, setup),
 	        cmocka_unit_test_setup(test_an_nmi_within_an_nmi_counts_for_a_while_only, setup),
+	        cmocka_unit_test_setup(test_a_machine_check_is_roots, setup),
 	        cmocka_unit_test_setup(test_an_nmi_within_an_nmi_waits_for_its_iret, setup),
 	        cmocka_unit_test_setup(test_a_halted_root_wants_only_what_wakes_it, setup),
 	        cmocka_unit_test_setup(test_put_off_is_sent_again_when_root_opens, setup),
