@@ -102,7 +102,7 @@ all: hyp programs kmod guests $(B)/faults/keelvm
 hyp: $(HYP_ELF)
 programs: $(BUILT)
 kmod: $(KMOD) $(KMODTEST)
-guests: $(GUESTS) $(if $(GUEST_RUN),$(B)/guest/keel-guest)
+guests: $(GUESTS) $(if $(GUESTS),$(B)/guest/suite/list) $(if $(GUEST_RUN),$(B)/guest/keel-guest)
 unit: $(UNIT) $(B)/instructions/blk
 fuzzers: $(FUZZERS)
 
@@ -271,6 +271,14 @@ $(B)/guest/%.elf: $(B)/guest/obj/tests/guest/%.c.o $(GUEST_LIB_O) tests/guest/gu
 $(B)/guest/%.elf: $(B)/guest/obj/tests/guest/%.S.o $(GUEST_LIB_O) tests/guest/guest.ld
 	$(GUEST_LINK)
 	objcopy -O binary $@ $(@:.elf=.bin)
+
+# Those that need no board, as Multiboot 1 images with their list, for lab/guest-suite.
+GUEST_SUITE := $(sort $(shell sed -n 's/^[a-z0-9_]* *\([a-z0-9_]*\.mb\) .*/\1/p' tests/guest/list))
+$(B)/guest/suite/list: tests/guest/list $(addprefix $(B)/guest/suite/,$(GUEST_SUITE))
+	@cp $< $@
+$(B)/guest/suite/%.mb: $(B)/guest/%.elf
+	@mkdir -p $(@D)
+	objcopy -O elf32-i386 --set-start=0x$$(nm $< | sed -n 's/ T guest_multiboot$$//p') $< $@
 
 # Runs one of them in root, hence static: root's initramfs has few libraries.
 $(B)/guest/keel-guest: $(GUEST_RUN) $(wildcard tests/guest/*.h tests/guest/runner/*.h abi/*.h) Makefile

@@ -4,7 +4,7 @@
 The folder has Multiboot images and a file `list`, a test a line:
     NAME IMAGE VCPUS MEMORY_MIB [ARGUMENTS …]
 A guest ends itself by port 0xf4 (keel.conf(5), testdev): 0 passed, 38 skipped, else failed. Lines of
-its console that begin with PASS, FAIL, SKIP or XFAIL are counted as its cases.
+its console that begin with PASS, FAIL, SKIP or XFAIL are counted as its cases; so are those that begin with "ok".
 """
 import os
 import re
@@ -149,8 +149,9 @@ SIDES = {side.name: side for side in (Keel(), Kvm())}
 def read_cases(console):
     """Each case's text and its result; a text that comes again has its number behind it."""
     cases = {}
-    for word, text in re.findall(r"^(PASS|FAIL|XFAIL|SKIP): (.*)$", console, re.M):
+    for word, text in re.findall(r"^(PASS|FAIL|XFAIL|SKIP|ok):? (.*)$", console, re.M):
         name, again = text.strip(), 2
+        word = "PASS" if word == "ok" else word
         while name in cases:
             name, again = f"{text.strip()} #{again}", again + 1
         cases[name] = word

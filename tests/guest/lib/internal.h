@@ -13,3 +13,7 @@ void guest_begin(void);
 void guest_cpu_setup(uint64_t index);
 void guest_ap_begin(uint64_t index);
 void guest_trap(struct frame *f);
+
+struct mb1_info;
+/* Writes the info block; before anything else of this library. */
+void guest_from_multiboot(const struct mb1_info *mb);

@@ -17,6 +17,65 @@ guest_start:
 	hlt
 	jmp	1b
 
+/*
+ * The other way in: as a Multiboot 1 image, by any loader (`lab/guest-suite build/guest/suite`). It
+ * does what the runner does else: page tables, 64-bit mode, and the info block, in multiboot.c.
+ */
+	.balign	4
+	.long	0x1badb002, 3, -(0x1badb002 + 3)
+	.code32
+	.globl guest_multiboot
+guest_multiboot:
+	movl	%ebx, %esi
+	movl	$BOARD_TABLES, %edi
+	xorl	%eax, %eax
+	movl	$(6 * 1024), %ecx
+	rep stosl
+	movl	$(BOARD_TABLES + 0x1003), BOARD_TABLES
+	movl	$(BOARD_TABLES + 0x2003), %eax
+	movl	$(BOARD_TABLES + 0x1000), %edi
+1:	movl	%eax, (%edi)
+	addl	$0x1000, %eax
+	addl	$8, %edi
+	cmpl	$(BOARD_TABLES + 0x1020), %edi
+	jne	1b
+	movl	$0x83, %eax
+	movl	$(BOARD_TABLES + 0x2000), %edi
+1:	movl	%eax, (%edi)
+	addl	$0x200000, %eax
+	addl	$8, %edi
+	cmpl	$(BOARD_TABLES + 0x6000), %edi
+	jne	1b
+	movl	$0x620, %eax
+	movl	%eax, %cr4
+	movl	$BOARD_TABLES, %eax
+	movl	%eax, %cr3
+	movl	$0xc0000080, %ecx
+	movl	$0x900, %eax
+	xorl	%edx, %edx
+	wrmsr
+	movl	$0x80010033, %eax
+	movl	%eax, %cr0
+	lgdtl	multiboot_gdtr
+	ljmpl	$8, $1f
+	.code64
+1:	movl	$0x10, %eax
+	movl	%eax, %ds
+	movl	%eax, %es
+	movl	%eax, %ss
+	movl	%eax, %fs
+	movl	%eax, %gs
+	movq	$boot_stack_end, %rsp
+	movl	%esi, %edi
+	call	guest_from_multiboot
+	jmp	guest_start
+	.balign	8
+multiboot_gdt:
+	.quad	0, 0x00af9b000000ffff, 0x00cf93000000ffff
+multiboot_gdtr:
+	.word	23
+	.long	multiboot_gdt
+
 /* Copied to TRAMPOLINE; a vCPU starts here in real mode with CS = 800h. */
 	.balign	16
 	.code16
