@@ -114,7 +114,8 @@ void blk_queue_deliver(struct blk_queue *q, struct blk_req *req)
 		req->next = old;
 	while (!atomic_compare_exchange_weak_explicit(
 	        &q->done, &old, req, memory_order_seq_cst, memory_order_relaxed));
-	/* Pairs with may_sleep: either it sees the answer or this sees that it sleeps. */
+	/* Pairs with may_sleep: either it sees the answer or this sees that it sleeps
+	 * (tests/model/deliver.pml). */
 	if (atomic_load_explicit(&q->sleeps, memory_order_seq_cst) &&
 	        atomic_exchange(&q->sleeps, false))
 		assert(write(q->done_fd, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN);
