@@ -65,6 +65,18 @@ void blk_config_space(const struct blk *blk, struct virtio_blk_config *out)
 	memset(out, 0, sizeof(*out));
 }
 
+int blk_refresh(struct blk *blk)
+{
+	(void)blk;
+	return 0;
+}
+
+const char *blk_backend_name(const struct blk *blk)
+{
+	(void)blk;
+	return "none";
+}
+
 void blk_set_writeback(struct blk *blk, bool writeback)
 {
 	(void)blk, (void)writeback;
