@@ -11,6 +11,7 @@ import statistics
 import record
 import rows
 
+OUTPUT_MAX = 2500  # of a run's words that the history keeps
 NOISE = 0.20  # FACTS of the lab: what a quiet machine's runs differ by
 
 
@@ -21,6 +22,7 @@ def collect(folder, version, date, failures=None, native=None):
         key = f"{entry['side']}-{entry['session']}"
         setups[key] = entry.pop("setup")
         entry["session"] = key
+        entry["output"] = entry["output"][-OUTPUT_MAX:]
         runs.append(entry)
     return {"version": version, "date": date, "runs": runs, "setups": setups, "failures": failures or {},
             "native": native}

@@ -137,7 +137,7 @@ JOBS = [
     Job("sysbench-memory", ["sysbench-memory"], "sysbench memory --threads=@VCPUS@ --memory-block-size=1M "
         "--memory-total-size=100T --time=@SIZE@ run", SECONDS, [], "MiB", read_sysbench_memory, 180),
     Job("sched-pipe", ["sched-pipe"], "perf bench sched pipe -l @SIZE@",
-        {"full": "40000", "count": "10000", "short": "4000"}, [], "round trip", read_pipe, 120),
+        {"full": "15000", "count": "8000", "short": "2000"}, [], "round trip", read_pipe, 120),
     disk_job("randread-qd32", "randread", 32, "4k", "iops"),
     disk_job("randwrite-qd32", "randwrite", 32, "4k", "iops"),
     Job("randread-qd1", ["randread-qd1", "randread-qd1-p99"], fio("randread", 1, "4k"), SECONDS, ["disk"], "request",
