@@ -78,13 +78,18 @@ class Page:
             words.append("(" + text(self.language, "in_noise") + ")")
         return " ".join(words)
 
+    def short_note(self, result):
+        """What a bar has room for on a phone."""
+        words = ["▼ " + text(self.language, "behind")] if result.behind else []
+        return " ".join(words + (["≈"] if result.in_noise else []))
+
     def charts(self):
         out = [f'<p class="soft">{self.say("chart")}</p>', '<div class="charts">']
         for group in GROUPS:
             chosen = [r for r in self.results if r.row.group == group]
             if chosen:
                 title = text(self.language, f"group_{group}")
-                entries = [(text(self.language, f"row_{r.row.name}"), r.ratio, r.behind, self.note(r)) for r in chosen]
+                entries = [(text(self.language, f"row_{r.row.name}"), r.ratio, r.behind, self.short_note(r)) for r in chosen]
                 out.append(f"<figure><h3>{escape(title)}</h3>\n{draw(title, entries)}</figure>")
         return "\n".join(out + ["</div>"])
 

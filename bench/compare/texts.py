@@ -35,9 +35,10 @@ TEXTS = {
     "group_disk": ("Disk", "磁盘", "ディスク"),
     "group_network": ("Network", "网络", "ネットワーク"),
     "chart": (
-        "keelOS as a share of KVM; longer is better in every row. The dashed line is KVM at 100 %.",
-        "keelOS 相对于 KVM 的比例；每行都是越长越好。虚线为 KVM（100 %）。",
-        "KVM に対する keelOS の割合。どの行も長いほど良い。破線が KVM（100 %）。"),
+        "keelOS as a share of KVM; longer is better in every row. The dashed line is KVM at 100 %; ≈ is a difference within "
+        "the noise.",
+        "keelOS 相对于 KVM 的比例；每行都是越长越好。虚线为 KVM（100 %）；≈ 表示差距在噪声之内。",
+        "KVM に対する keelOS の割合。どの行も長いほど良い。破線が KVM（100 %）、≈ はばらつきの範囲内の差。"),
     "behind": ("behind", "落后", "下回る"),
     "in_noise": ("within noise", "噪声之内", "ばらつき内"),
     "table_head": ("All rows", "全部结果", "全行"),

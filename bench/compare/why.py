@@ -23,6 +23,14 @@ DISK = (
     "要求 1 つにドアベル、root の keelvm スレッドの起床、戻りの割り込みが要ります。root の vCPU とゲストが 2 つの CPU を分け合うので、"
     "各段で切り替え待ちがあり得ます。")
 
+PAUSE = (
+    "With two VMs four vCPUs and root share two CPUs. A vCPU that spins exits at each PAUSE (kind pause) while another VM waits for its "
+    "CPU, but is not made to give it up before its slice ends. KVM does not trap PAUSE on this CPU.",
+    "两台虚拟机的四个 vCPU 与 root 共用两个 CPU。当另一台虚拟机在等待其 CPU 时，自旋的 vCPU 每次 PAUSE 都会退出（种类 pause），却不会在"
+    "时间片结束前让出 CPU。KVM 在此 CPU 上不拦截 PAUSE。",
+    "VM が 2 つでは、4 つの vCPU と root が 2 つの CPU を分け合います。別の VM が CPU を待つ間、スピンする vCPU は PAUSE のたびに exit します"
+    "（種類 pause）が、持ち時間が終わるまで CPU を手放しません。KVM はこの CPU では PAUSE をトラップしません。")
+
 # Each reason, and the rows that it is one for.
 WHY = [
     (INJECTION, {"7zip", "sysbench-cpu", "sysbench-memory", "redis-build", "sched-pipe", "randread-qd32", "randwrite-qd32",
@@ -30,4 +38,5 @@ WHY = [
                  "vm-to-4", "vm-from-4"}),
     (DISK, {"randread-qd32", "randwrite-qd32", "randread-qd1", "randread-qd1-p99", "seqread-qd8", "seqwrite-qd8"}),
     (NET, {"other-to", "other-from", "vm-to", "vm-from", "vm-to-4", "vm-from-4"}),
+    (PAUSE, {"vm-to", "vm-from", "vm-to-4", "vm-from-4"}),
 ]
