@@ -37,18 +37,8 @@ static const uint8_t traps_all[] = {
  * deliver them without end and never leave guest mode (CVE-2015-8104, CVE-2015-5307).
  */
 static const uint8_t traps_vm[] = {
-        VMCB_I_CR_WRITE(4),
-        VMCB_I_INTR,
-        VMCB_I_INIT,
-        VMCB_I_RDPMC,
-        VMCB_I_INVD,
-        VMCB_I_WBINVD,
-        VMCB_I_MONITOR,
-        VMCB_I_MWAIT,
-        VMCB_I_XSETBV,
-        VMCB_I_RDPRU,
-        VMCB_I_FERR,
-        VMCB_I_EXCEPTION(1),
+        VMCB_I_CR_WRITE(4), VMCB_I_INTR, VMCB_I_INIT, VMCB_I_RDPMC, VMCB_I_INVD, VMCB_I_WBINVD,
+        VMCB_I_MONITOR, VMCB_I_MWAIT, VMCB_I_XSETBV, VMCB_I_RDPRU, VMCB_I_FERR, VMCB_I_EXCEPTION(1),
         VMCB_I_EXCEPTION(17),
         VMCB_I_EXCEPTION(18), /* #MC is the machine's, so root's: a VM has no banks */
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Makes the runner's info block from what a Multiboot loader told, so that a guest runs anywhere. */
+/* Makes the runner's info block from what a Multiboot loader told, so that a guest runs anywhere.
+ */
 
 #include "hw/multiboot.h"
 #include "tests/guest/lib/guest.h"
@@ -9,7 +10,8 @@
 #define PM_TIMER_HZ   3579545u
 #define MEASURE_TICKS (PM_TIMER_HZ / 20)
 
-/* Against the PM timer, which is at this port on keelOS and on QEMU's q35; 1 GHz where it stands. */
+/* Against the PM timer, which is at this port on keelOS and on QEMU's q35; 1 GHz where it stands.
+ */
 static uint64_t measure_tsc_hz(void)
 {
 	uint32_t start = inl(PM_TIMER), ticks = 0;

@@ -96,18 +96,6 @@ int blk_queue_stop(struct blk *blk, unsigned index, unsigned timeout_ms)
 	return 0;
 }
 
-int blk_refresh(struct blk *blk)
-{
-	(void)blk;
-	return 0;
-}
-
-const char *blk_backend_name(const struct blk *blk)
-{
-	(void)blk;
-	return "none";
-}
-
 void blk_stats_read(const struct blk *blk, struct blk_stats *out)
 {
 	(void)blk;
