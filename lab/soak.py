@@ -53,7 +53,7 @@ def make_machine(tell, name="soak"):
 
 
 def set_up(machine):
-    machine.wait_ready()
+    """Both VMs, ready for loads. Needs: root answers."""
     machine.put("/srv/keel/network", NETWORK, 0o755)
     guests.wait_daemon(machine)
     guests.make_bridge(machine)
@@ -92,6 +92,7 @@ class Soak:
         self.machine = make_machine(self.tell)
         self.machine.__enter__()
         self.rounds_of_boot = 0
+        self.machine.wait_ready()
         set_up(self.machine)
 
     def end(self):
