@@ -23,7 +23,7 @@ LOST_MAX = 2  # the server, in one test, before the test is given up
 PLACE = "/tmp/suite"
 MARK = "suite-ends-here"
 # Root's own consoles, and what else it needs, are not to be in the way.
-HYP_ARGS = "pool=2048M"
+HYP_ARGS = "pool=2048M park=boot"
 MEMORY_MIB = 6144
 
 

@@ -151,12 +151,53 @@ static void read_table(uint64_t hpa)
 
 	if (!h)
 		return;
-	if (!memcmp(h->signature, "APIC", 4))
+	if (!memcmp(h->signature, "APIC", 4)) {
+		acpi_info.madt = HPA(hpa);
 		acpi_read_madt(h, h->length, &acpi_info);
-	else if (!memcmp(h->signature, "FACP", 4))
+	} else if (!memcmp(h->signature, "FACP", 4))
 		read_fadt(h);
 	else if (!memcmp(h->signature, "MCFG", 4))
 		read_mcfg(h);
+}
+
+/* Where the MADT's entry for that CPU has its flags; 0: no such entry. */
+static size_t flags_of(const uint8_t *at, const struct acpi_madt_entry *e, uint32_t id)
+{
+	struct acpi_madt_lapic lapic;
+	struct acpi_madt_x2apic x2apic;
+
+	if (e->type == ACPI_MADT_LAPIC && e->length >= sizeof(lapic)) {
+		memcpy(&lapic, at, sizeof(lapic));
+		return lapic.apic_id == id ? offsetof(struct acpi_madt_lapic, flags) : 0;
+	}
+	if (e->type == ACPI_MADT_X2APIC && e->length >= sizeof(x2apic)) {
+		memcpy(&x2apic, at, sizeof(x2apic));
+		return x2apic.apic_id == id ? offsetof(struct acpi_madt_x2apic, flags) : 0;
+	}
+	return 0;
+}
+
+void acpi_hide_cpu(uint32_t id)
+{
+	uint8_t *madt = acpi_info.madt.value ? hpa_to_virt(acpi_info.madt) : NULL;
+	struct acpi_header h;
+	struct acpi_madt_entry e;
+
+	if (!madt)
+		return;
+	memcpy(&h, madt, sizeof(h));
+	for (size_t at = sizeof(struct acpi_madt); at + sizeof(e) <= h.length; at += e.length) {
+		size_t flags;
+
+		memcpy(&e, madt + at, sizeof(e));
+		if (e.length < sizeof(e) || e.length > h.length - at)
+			break;
+		flags = flags_of(madt + at, &e, id);
+		if (flags)
+			memset(madt + at + flags, 0, sizeof(uint32_t));
+	}
+	madt[offsetof(struct acpi_header, checksum)] =
+	        (uint8_t)(madt[offsetof(struct acpi_header, checksum)] - sum(madt, h.length));
 }
 
 bool acpi_is_reset(uint16_t port, uint32_t value)

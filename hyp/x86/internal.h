@@ -70,6 +70,7 @@ struct acpi_info {
 	uint32_t apic_ids[CPU_MAX]; /* enabled CPUs in the MADT's order */
 	unsigned cpu_count;
 	unsigned cpus_ignored; /* more than CPU_MAX */
+	hpa_t madt;            /* 0: none */
 	uint64_t lapic_address;
 	uint64_t ioapics[ACPI_IOAPICS_MAX]; /* HPAs */
 	unsigned ioapic_count;
@@ -86,6 +87,8 @@ void acpi_init(uint64_t rsdp);
 uint64_t acpi_scan_rsdp(void);
 /* Adds the CPUs of a MADT of size bytes. Checked by its lengths; a damaged one ends early. */
 void acpi_read_madt(const void *madt, size_t size, struct acpi_info *info);
+/* Root is not told of this CPU: its entry in the MADT is disabled. */
+void acpi_hide_cpu(uint32_t id);
 
 /* apic.c */
 void apic_init_boot(const char *cmdline); /* decides on x2APIC */
@@ -102,3 +105,5 @@ void time_wait_us(uint64_t us);
 
 /* smp.c */
 void smp_start(const struct boot_info *info);
+/* core_main on CPU 0: this one, unless park=boot. */
+_Noreturn void smp_go_on(struct boot_info *info);

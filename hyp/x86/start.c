@@ -115,7 +115,7 @@ static void start_moved(void)
 	memory_hyp_range(&start, &size);
 	log_line("%u CPUs, %s, hyp at %llx-%llx", cpu_count, apic_is_x2apic ? "x2APIC" : "xAPIC",
 	        (unsigned long long)start.value, (unsigned long long)(start.value + size));
-	core_main(&boot_info);
+	smp_go_on(&boot_info);
 }
 
 void x86_start(uint32_t magic, uint32_t block, uint64_t entry_tsc)
