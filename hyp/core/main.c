@@ -57,10 +57,8 @@ static void idle(void)
 
 	timer_set_hyp_deadline(sched_timer_deadline());
 	/* Arming the timer may have taken an interrupt for root. */
-	if (!root_wants_cpu()) {
-		apic_look_again();
+	if (!root_wants_cpu())
 		interrupts_wait();
-	}
 	__atomic_store_n(&idle_tsc[percpu()->index], idle_tsc[percpu()->index] + (tsc_now() - from),
 	        __ATOMIC_RELAXED);
 }

@@ -76,9 +76,7 @@ struct vcpu_vm {
 	uint64_t fx[64]
 	        __attribute__((aligned(64))); /* (o) FXSAVE image while an SSE move is emulated */
 
-	uint64_t shutdown_tsc; /* (o) when the last triple fault was */
-	uint32_t shutdowns;    /* (o) how many came within a second of each other */
-	uint64_t timer_tsc;    /* (q) host TSC of the LAPIC timer while HALTED */
+	uint64_t timer_tsc; /* (q) host TSC of the LAPIC timer while HALTED */
 };
 
 enum vm_life {

@@ -104,9 +104,11 @@ static void translate_cut(const struct vmcb *v, struct cpu_exit *x)
 }
 
 /*
- * The emulator has been seen to save hyp's own state as the guest's: the guest's RIP is then where
- * VMRUN comes back to, and its page tables are hyp's. What the guest had is lost, so its state is
- * as invalid as one that VMRUN refuses. (A guest that makes this up itself stops only itself.)
+ * The emulator saves hyp's own state as the guest's when it believes, after an exit, that nested
+ * paging is still on (on its boot CPU; park=boot in hyp/x86/smp.c avoids it): the guest's RIP is
+ * then where VMRUN comes back to, and its page tables are hyp's. What the guest had is lost, so its
+ * state is as invalid as one that VMRUN refuses. (A guest that makes this up itself stops only
+ * itself.)
  */
 static bool is_hosts_own(const struct vmcb *v)
 {

@@ -18,13 +18,11 @@
  *
  * Events get lost. VMRUN with V_IRQ set (the interrupt window) changes the CPU's word of pending
  * requests without the lock that others hold who set bits in it at that moment: an NMI of theirs,
- * or the news of an interrupt in the APIC, is gone. A CPU was also seen asleep with two vectors
- * waiting in its APIC, and why is not known. So the APIC is made to look again at what it has, by a
- * write of its TPR, before each entry and before each sleep, and after a window's exit, which comes
- * soon. A lost NMI is found by its age (cpu_kick_find_lost).
+ * or the news of an interrupt in the APIC, is gone. The window's exit comes soon. After it the APIC
+ * is made to look again at what it has, by a write of its TPR; a lost NMI is found by its age
+ * (cpu_kick_find_lost).
  *
- * A VM's CR8 was found in the real APIC's TPR, where it kept root's interrupts out for ever, though
- * V_INTR_MASKING keeps them apart. It is put back.
+ * The boot CPU is worse still: see park=boot in hyp/x86/smp.c.
  */
 
 static bool injects_interrupt(const struct vmcb *vmcb)
@@ -35,19 +33,11 @@ static bool injects_interrupt(const struct vmcb *vmcb)
 
 void tcg_enter(struct cpu_vcpu *c, struct cpu_regs *regs)
 {
-	bool window = c->vmcb->vintr & VMCB_V_IRQ, vm = c->role == CPU_ROLE_VM;
-	uint32_t before = apic_read(APIC_REG_TPR), after;
+	bool window = c->vmcb->vintr & VMCB_V_IRQ;
 
-	apic_write(APIC_REG_TPR, before);
 	if (injects_interrupt(c->vmcb))
 		cpu_kick_self_surely();
 	svm_enter(c->vmcb_hpa, regs);
-	if (!vm && !window)
-		return;
-	after = apic_read(APIC_REG_TPR);
-	/* Root may have changed its own. */
-	if (vm && after != before)
-		apic_write(APIC_REG_TPR, before);
-	else if (window)
-		apic_write(APIC_REG_TPR, after);
+	if (window)
+		apic_write(APIC_REG_TPR, apic_read(APIC_REG_TPR));
 }

@@ -127,12 +127,6 @@ void cpu_kick_self_surely(void)
 	send_kick(p);
 }
 
-void apic_look_again(void)
-{
-	if (cpu_loses_events)
-		apic_write(APIC_REG_TPR, apic_read(APIC_REG_TPR));
-}
-
 void cpu_kick_find_lost(void)
 {
 	const struct percpu *p = percpu();

@@ -110,8 +110,6 @@ extern bool cpu_loses_events;
 void cpu_kick_self_surely(void);
 /* Sends a lost kick of this CPU again. Before it sleeps. */
 void cpu_kick_find_lost(void);
-/* The CPU hears again of what waits in its APIC. Likewise; nothing where nothing is lost. */
-void apic_look_again(void);
 
 /*
  * Set by the vendor at its start if the CPU has a global interrupt flag (STGI, CLGI): then hyp runs
