@@ -13,7 +13,6 @@ import base64
 import ctypes
 import itertools
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -85,7 +84,6 @@ class Machine:
         self.logs = os.path.join(LOGS, name)
         self.ready_s = None
         self.out_of_time = False
-        self._poked = False
         self._ids = itertools.count(1)
         self._folder = None
         self._process = None
@@ -236,7 +234,6 @@ class Machine:
 
     def dump_cpus(self):
         """Leaves each emulated CPU's registers and APIC in the logs; for a machine that is stuck."""
-        dumped = ""
         with open(os.path.join(self.logs, "cpus.log"), "w", encoding="utf-8") as out:
             try:
                 for cpu in range(self._emulated_cpus()):
@@ -244,28 +241,8 @@ class Machine:
                         text = self.qmp.command("human-monitor-command",
                                                 **{"command-line": line, "cpu-index": cpu})
                         out.write(f"--- CPU {cpu}: {line}\n{text}\n")
-                        dumped += text
             except LabError as error:
                 out.write(f"{error}\n")
-        self._find_lost_interrupt(dumped)
-
-    def _find_lost_interrupt(self, dumped):
-        """A CPU asleep (HLT, IF set) over a vector that its APIC has and nothing holds back: if an NMI gets the machine
-        going again, the emulator had forgotten to wake it; evidence.py reads what is left here."""
-        asleep = re.search(r"RFL=(\w+).*HLT=1.*?ISR\s+\(none\)\s*IRR\s+((?:\d+ )+)", dumped, re.S)
-        if not asleep or not int(asleep.group(1), 16) & 0x200 or self._poked:
-            return
-        self._poked = True
-        try:
-            self.qmp.command("inject-nmi")
-        except LabError:
-            return
-        going = self.answers(60)
-        with open(os.path.join(self.logs, "hyp-asleep.log"), "w", encoding="utf-8") as out:
-            out.write(f"a CPU slept over vectors {asleep.group(2)}in its APIC\n")
-            out.write("the emulator's fault: an NMI woke it, and root answers again\n" if going
-                      else "an NMI did not help\n")
-
     def check(self, script, timeout_s=60):
         """Runs a script that has to succeed; returns what it printed."""
         result = self.run(script, timeout_s)
