@@ -243,6 +243,7 @@ class Machine:
                         out.write(f"--- CPU {cpu}: {line}\n{text}\n")
             except LabError as error:
                 out.write(f"{error}\n")
+
     def check(self, script, timeout_s=60):
         """Runs a script that has to succeed; returns what it printed."""
         result = self.run(script, timeout_s)
