@@ -53,6 +53,11 @@ static inline void vmcb_intercept(struct vmcb *vmcb, unsigned bit, bool on)
 		vmcb->intercepts[bit / 32] &= ~(1u << (bit % 32));
 }
 
+static inline bool vmcb_intercepts(const struct vmcb *vmcb, unsigned bit)
+{
+	return vmcb->intercepts[bit / 32] >> (bit % 32) & 1;
+}
+
 /* hyp/svm/switch.S: VMRUN between loading and saving all GPRs but RAX and RSP, which the VMCB
  * holds. */
 void svm_enter(uint64_t vmcb_hpa, struct cpu_regs *regs);

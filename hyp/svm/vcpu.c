@@ -331,7 +331,10 @@ void cpu_vcpu_reset(struct cpu_vcpu *c, struct cpu_regs *regs, int sipi_vector)
 	v->dbgctl = 0;
 	v->shadow = 0;
 	v->event_inject = 0;
-	v->vintr &= VMCB_V_INTR_MASKING;
+	/* Not from what is there: a VMRUN that was refused may have written it (§15.5.1 leaves the
+	 * VMCB undefined then, and the emulator writes 0). Without it a VM's CR8 is the machine's.
+	 */
+	v->vintr = vmcb_intercepts(v, VMCB_I_INTR) ? VMCB_V_INTR_MASKING : 0;
 	vmcb_intercept(v, VMCB_I_VINTR, false);
 	vmcb_intercept(v, VMCB_I_CR_WRITE(8), false);
 	vmcb_intercept(v, VMCB_I_IRET, false);

@@ -213,6 +213,24 @@ static void test_the_emulator_is_entered_by_its_own_way(void **state)
 	drop(c);
 }
 
+/* The VM was stopped for it, and its user resets it. */
+static void test_reset_after_a_refused_entry_masks_interrupts_again(void **state)
+{
+	struct cpu_vcpu *vm = make(CPU_ROLE_VM), *root = make(CPU_ROLE_ROOT);
+
+	(void)state;
+	vm->vmcb->vintr = 0;
+	cpu_vcpu_reset(vm, &regs, -1);
+	assert_int_equal(vm->vmcb->vintr, VMCB_V_INTR_MASKING);
+	cpu_vcpu_reset(root, &regs, -1);
+	assert_int_equal(root->vmcb->vintr, 0);
+	cpu_trap(root, CPU_TRAP_INTR, true);
+	cpu_vcpu_reset(root, &regs, -1);
+	assert_int_equal(root->vmcb->vintr, VMCB_V_INTR_MASKING);
+	drop(vm);
+	drop(root);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +239,7 @@ int main(void)
 	        cmocka_unit_test(test_single_step_over_what_hyp_did),
 	        cmocka_unit_test(test_reset_within_an_nmi_lets_iret_run),
 	        cmocka_unit_test(test_the_emulator_is_entered_by_its_own_way),
+	        cmocka_unit_test(test_reset_after_a_refused_entry_masks_interrupts_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
