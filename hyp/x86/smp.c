@@ -12,9 +12,8 @@
  * is the first of the others, and root is not told of the boot CPU. For the lab: QEMU's TCG (7.2 to
  * 10.0) changes the boot CPU's word of flags (GIF, nested paging, virtual interrupts) from whatever
  * CPU loads an FPU state, without a lock. A VMRUN, #VMEXIT or STGI there at that moment is undone
- * in part: seen as a triple fault over good tables, hyp's state saved as a guest's, a CR8 that
- * reached the real APIC, and a HLT with GIF 0. Nothing of that happens to a CPU that is not the
- * boot CPU.
+ * in part: seen as a triple fault over good tables, hyp's state saved as a guest's, and a HLT
+ * that no interrupt ends. Nothing of that happens to a CPU that is not the boot CPU.
  */
 
 #define LOW_MIN        0x1000u
