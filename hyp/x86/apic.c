@@ -123,7 +123,7 @@ void cpu_kick_self_surely(void)
 	 * so ours and that are one. */
 	if (__atomic_exchange_n(&p->kick_pending, 1, __ATOMIC_SEQ_CST) != 0)
 		while (__atomic_load_n(&p->kicks_under_way, __ATOMIC_SEQ_CST) != 0)
-			__asm__ volatile("pause");
+			cpu_pause();
 	send_kick(p);
 }
 
