@@ -61,17 +61,46 @@ KEEL_ASSERT_OFFSET(struct pci_header, interrupt_line, 0x3c);
 #define PCI_STATUS           0x06u
 #define PCI_STATUS_INTX      0x0008u
 #define PCI_STATUS_CAPS      0x0010u
+#define PCI_REVISION         0x08u /* and the class above it */
+#define PCI_HEADER_TYPE      0x0eu
+#define PCI_HEADER_MULTI     0x80u
+#define PCI_HEADER_BRIDGE    1u
 #define PCI_BAR0             0x10u
+#define PCI_SECONDARY_BUS    0x19u /* of a bridge */
+#define PCI_CAPS_POINTER     0x34u
 #define PCI_INTERRUPT_LINE   0x3cu
 
 #define PCI_BAR_IO       0x1u /* §6.2.5.1 */
 #define PCI_BAR_64       0x4u
 #define PCI_BAR_PREFETCH 0x8u
 
-#define PCI_CLASS_HOST_BRIDGE 0x060000u /* class << 16 | subclass << 8 | interface */
+#define PCI_CLASS_HOST_BRIDGE  0x060000u /* class << 16 | subclass << 8 | interface */
+#define PCI_BASE_CLASS_DISPLAY 0x03u
 
-#define PCI_CAP_VENDOR 0x09u
-#define PCI_CAP_MSIX   0x11u
+#define PCI_CAP_MSI      0x05u
+#define PCI_CAP_VENDOR   0x09u
+#define PCI_CAP_EXPRESS  0x10u
+#define PCI_CAP_MSIX     0x11u
+#define PCI_CAP_ADVANCED 0x13u
+
+#define PCI_MSI_ENABLE 0x0001u /* §6.8.1.3 */
+
+/* PCI Express 3.0 §7.8, offsets in the capability. */
+#define PCI_EXPRESS_FLAGS         0x02u
+#define PCI_EXPRESS_VERSION       0x000fu
+#define PCI_EXPRESS_DEVICE        0x04u
+#define PCI_EXPRESS_DEVICE_RESET  0x10000000u
+#define PCI_EXPRESS_CONTROL       0x08u
+#define PCI_EXPRESS_CONTROL_RESET 0x8000u
+#define PCI_EXPRESS_STATUS        0x0au
+#define PCI_EXPRESS_PENDING       0x0020u
+#define PCI_EXPRESS_CONTROL2      0x28u /* from version 2 on */
+
+/* Advanced Features for conventional PCI, an ECN of 2008. */
+#define PCI_AF_DEVICE        0x03u
+#define PCI_AF_DEVICE_RESET  0x02u
+#define PCI_AF_CONTROL       0x04u
+#define PCI_AF_CONTROL_RESET 0x01u
 
 struct pci_msix_cap { /* §6.8.2.1 */
 	uint8_t id;

@@ -280,7 +280,7 @@ void root_restart_step(struct vcpu *v)
 	memcpy((uint8_t *)hpa_to_virt(HPA(restart.initrd_at)) + restart.copied_bytes,
 	        (uint8_t *)hpa_to_virt(image.initrd) + restart.copied_bytes, n);
 	restart.copied_bytes += n;
-	if (restart.copied_bytes < image.initrd_bytes) {
+	if (restart.copied_bytes < image.initrd_bytes || !machine_is_quiet()) {
 		sched_put(v, VCPU_READY);
 		return;
 	}

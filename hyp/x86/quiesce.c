@@ -8,92 +8,68 @@
 #include "hw/apic.h"
 #include "hw/pci.h"
 #include "hyp/x86/internal.h"
+#include "hyp/x86/pci_reset.h"
 #include "lib/string.h"
 
-#define BUSES_MAX       256u
-#define CAPS_MAX        48u /* a list in 192 bytes cannot be longer; a longer one is a loop */
-#define HEADER_TYPE     0x0eu
-#define HEADER_MULTI    0x80u
-#define HEADER_BRIDGE   1u
-#define SECONDARY_BUS   0x19u
-#define CAPS_POINTER    0x34u
-#define CAP_MSI         0x05u
-#define CAP_EXPRESS     0x10u
-#define MSI_ENABLE      0x0001u
-#define EXPRESS_STATUS  0x0au
-#define EXPRESS_PENDING 0x0020u
+#define BUSES_MAX 256u
+#define CAPS_MAX  48u /* a list in 192 bytes cannot be longer; a longer one is a loop */
 #define PENDING_WAIT_US                                                                            \
 	100000u /* PCI Express 3.0 §2.8: a completion timeout is at most 50 ms by default */
 #define IOAPIC_PINS_MAX 240u
 #define PIC1_DATA       0x21u
 #define PIC2_DATA       0xa1u
 
-struct function {
-	unsigned bus, device, function;
-};
-
-/* By the ports: they reach every bus of segment 0 on every machine, and nobody else uses them now.
- */
-static void select(struct function f, unsigned offset)
+/* Turns off what interrupts, and notes what a reset needs. */
+static void capability_off(struct pci_function f, uint32_t head, unsigned at, struct pci_caps *caps)
 {
-	outl(PCI_CONFIG_ADDRESS_PORT, PCI_CONFIG_ENABLE | f.bus << 16 | f.device << 11 |
-	                                      f.function << 8 | (offset & 0xfcu));
-}
+	uint16_t control = (uint16_t)(head >> 16);
 
-static uint32_t config_read(struct function f, unsigned offset)
-{
-	select(f, offset);
-	return inl(PCI_CONFIG_DATA_PORT) >> (8 * (offset & 3));
-}
-
-static void config_write16(struct function f, unsigned offset, uint16_t value)
-{
-	select(f, offset);
-	outw((uint16_t)(PCI_CONFIG_DATA_PORT + (offset & 2u)), value);
-}
-
-static void capability_off(struct function f, unsigned id, unsigned at)
-{
-	uint16_t control = (uint16_t)config_read(f, at + 2);
-
-	if (id == CAP_MSI)
-		config_write16(f, at + 2, (uint16_t)(control & ~MSI_ENABLE));
-	else if (id == PCI_CAP_MSIX)
-		config_write16(f, at + 2,
+	switch (head & 0xff) {
+	case PCI_CAP_MSI:
+		pci_config_write16(f, at + 2, (uint16_t)(control & ~PCI_MSI_ENABLE));
+		break;
+	case PCI_CAP_MSIX:
+		pci_config_write16(f, at + 2,
 		        (uint16_t)((control & ~PCI_MSIX_ENABLE) | PCI_MSIX_FUNCTION_MASK));
+		break;
+	case PCI_CAP_EXPRESS: caps->express = (uint8_t)at; break;
+	case PCI_CAP_ADVANCED: caps->advanced = (uint8_t)at; break;
+	}
 }
 
 /* Reads that this function still waits for have come back, or will not. */
-static void wait_for_transactions(struct function f, unsigned express)
+static void wait_for_transactions(struct pci_function f, unsigned express)
 {
 	uint64_t end = tsc_now() + tsc_hz / 1000000 * PENDING_WAIT_US;
 
-	while (config_read(f, express + EXPRESS_STATUS) & EXPRESS_PENDING && tsc_now() < end)
+	while (pci_config_read(f, express + PCI_EXPRESS_STATUS) & PCI_EXPRESS_PENDING &&
+	        tsc_now() < end)
 		cpu_pause();
 }
 
-static bool function_quiesce(struct function f)
+static bool function_quiesce(struct pci_function f)
 {
-	uint16_t command = (uint16_t)config_read(f, PCI_COMMAND);
-	unsigned express = 0, at, n = 0;
+	uint16_t command = (uint16_t)pci_config_read(f, PCI_COMMAND);
+	struct pci_caps caps = {0};
+	unsigned at = 0;
 
-	config_write16(
+	pci_config_write16(
 	        f, PCI_COMMAND, (uint16_t)((command & ~PCI_COMMAND_MASTER) | PCI_COMMAND_INTX_OFF));
-	if (config_read(f, PCI_STATUS) & PCI_STATUS_CAPS) {
-		at = config_read(f, CAPS_POINTER) & 0xfcu;
-		for (; at >= 0x40 && n < CAPS_MAX; n++) {
-			uint32_t head = config_read(f, at);
+	if (pci_config_read(f, PCI_STATUS) & PCI_STATUS_CAPS)
+		at = pci_config_read(f, PCI_CAPS_POINTER) & 0xfcu;
+	for (unsigned n = 0; at >= 0x40 && n < CAPS_MAX; n++) {
+		uint32_t head = pci_config_read(f, at);
 
-			capability_off(f, head & 0xff, at);
-			if ((head & 0xff) == CAP_EXPRESS)
-				express = at;
-			at = (head >> 8) & 0xfcu;
-		}
+		capability_off(f, head, at, &caps);
+		at = (head >> 8) & 0xfcu;
 	}
-	if (express != 0)
-		wait_for_transactions(f, express);
-	config_read(f, PCI_COMMAND); /* pushes posted writes out of the way back */
-	return command & PCI_COMMAND_MASTER;
+	if (caps.express != 0)
+		wait_for_transactions(f, caps.express);
+	pci_config_read(f, PCI_COMMAND); /* pushes posted writes out of the way back */
+	if (!(command & PCI_COMMAND_MASTER))
+		return false;
+	pci_reset_begin(f, &caps);
+	return true;
 }
 
 /* One device's functions. Bridges keep bus mastering: what is behind them has none left; their
@@ -103,16 +79,16 @@ static unsigned device_quiesce(unsigned bus, unsigned device, uint64_t found[BUS
 	unsigned masters = 0, functions = 1;
 
 	for (unsigned i = 0; i < functions; i++) {
-		struct function f = {bus, device, i};
+		struct pci_function f = {(uint8_t)bus, (uint8_t)device, (uint8_t)i};
 		uint8_t header;
 
-		if ((config_read(f, 0) & 0xffff) == 0xffff)
+		if ((pci_config_read(f, 0) & 0xffff) == 0xffff)
 			continue;
-		header = (uint8_t)config_read(f, HEADER_TYPE);
-		if (i == 0 && header & HEADER_MULTI)
+		header = (uint8_t)pci_config_read(f, PCI_HEADER_TYPE);
+		if (i == 0 && header & PCI_HEADER_MULTI)
 			functions = PCI_FUNCTIONS;
-		if ((header & 0x7f) == HEADER_BRIDGE) {
-			unsigned secondary = config_read(f, SECONDARY_BUS) & 0xff;
+		if ((header & 0x7f) == PCI_HEADER_BRIDGE) {
+			unsigned secondary = pci_config_read(f, PCI_SECONDARY_BUS) & 0xff;
 
 			found[secondary / 64] |= 1ull << (secondary % 64);
 		} else if (function_quiesce(f)) {
@@ -144,7 +120,6 @@ static unsigned pci_quiesce(void)
 				masters += device_quiesce(bus, device, found);
 		}
 	}
-	outl(PCI_CONFIG_ADDRESS_PORT, 0);
 	return masters;
 }
 
@@ -171,6 +146,14 @@ unsigned machine_quiesce(void)
 	outb(PIC1_DATA, 0xff);
 	outb(PIC2_DATA, 0xff);
 	return masters;
+}
+
+bool machine_is_quiet(void)
+{
+	bool ended = pci_reset_ended();
+
+	pci_config_release();
+	return ended;
 }
 
 static bool any_vector(uint32_t first_reg)

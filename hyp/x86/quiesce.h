@@ -6,11 +6,16 @@
 
 /*
  * Every PCI function that is reachable from bus 0 loses bus mastering, MSI, MSI-X and INTx, and its
- * posted writes are flushed by a read; IOAPIC pins and the 8259s are masked. After it no DMA that
- * an earlier root programmed lands any more. Needs: root runs on no CPU. Returns the number of
+ * posted writes are flushed by a read; what was a master begins a reset of its function where it
+ * has one; IOAPIC pins and the 8259s are masked. Needs: root runs on no CPU. Returns the number of
  * functions that were masters.
  */
 unsigned machine_quiesce(void);
+
+/* True once the resets are over, 100 ms to a second later; to be called until it is, by one CPU at
+ * a time. Then no DMA that an earlier root programmed lands any more, whatever the next one does.
+ */
+bool machine_is_quiet(void);
 
 /* This CPU's local APIC forgets what is in service and pending, and masks what root had programmed
  * but the timer, which hyp shares. */
