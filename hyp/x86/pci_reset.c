@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Function-level resets, for a root that is gone may have left work with its devices. */
-/*
- * A function without bus mastering writes nothing, but it keeps its queues:
- * between the next driver's first register write and its own reset it would go on where it was, in
- * memory that has another owner by then. An emulated device may even have mapped the memory of
- * requests that it holds already.
+/* Function-level resets, for a root that is gone may have left work with its devices. A function
+ * without bus mastering writes nothing, but it keeps its queues: between the next driver's first
+ * register write and its own reset it would go on where it was, in memory that has another owner
+ * by then. An emulated device may even have mapped the memory of requests that it holds already.
  */
 
 #include "hyp/x86/pci_reset.h"
