@@ -111,11 +111,13 @@ struct keel_hc_ranges { /* out */
 KEEL_ASSERT_SIZE(struct keel_hc_ranges, 272);
 
 /*
- * Guest RAM lies at GPA 0 up to min(ram_bytes, KEEL_RAM_BELOW_4G) and the rest from 4 GiB.
+ * Guest RAM lies at GPA 0 up to min(ram_bytes, KEEL_RAM_BELOW_4G) and the rest from 4 GiB; but the
+ * last firmware_bytes of it end at 4 GiB, where a CPU begins after a reset.
  * Everything else that is not hyp's own platform (abi: FEC00000h, FED00000h, FEE00000h) and no
  * doorbell is an exit to root.
  */
 #define KEEL_RAM_BELOW_4G 0xc0000000ull
+#define KEEL_FIRMWARE_MAX 0x1000000ull
 #define KEEL_VM_PINNED                                                                             \
 	(1u << 0) /* each vCPU gets a CPU of its own: KVM's REALTIME hint is shown                 \
 	           */
@@ -129,16 +131,16 @@ struct keel_hc_vm_create {
 	struct keel_hc_head head;      /* out: vm = the new id */
 	char name[KEEL_VM_NAME_BYTES]; /* terminated, unique */
 	uint8_t uuid[16];
-	uint64_t ram_bytes;   /* multiple of 2 MiB */
-	uint64_t vault_bytes; /* multiple of 2 MiB, zeroed; its first KEEL_VM_SHARED_BYTES are
-	                         struct keel_vm_shared */
-	uint32_t vcpus;       /* 1..KEEL_MAX_VCPUS */
-	uint32_t flags;       /* KEEL_VM_* */
-	uint32_t weight;      /* share of CPU time against others, 1..10000, 0 = 100 */
-	uint32_t reserved0;
-	int64_t wall_clock_s; /* seconds since 1970 UTC now; 0: hyp's own idea */
-	uint32_t away_policy; /* KEEL_AWAY_* */
-	uint32_t away_ms;     /* at least 1, but for KEEL_AWAY_WAIT */
+	uint64_t ram_bytes;      /* multiple of 2 MiB, firmware_bytes among them */
+	uint64_t vault_bytes;    /* multiple of 2 MiB, zeroed; its first KEEL_VM_SHARED_BYTES are
+	                            struct keel_vm_shared */
+	uint32_t vcpus;          /* 1..KEEL_MAX_VCPUS */
+	uint32_t flags;          /* KEEL_VM_* */
+	uint32_t weight;         /* share of CPU time against others, 1..10000, 0 = 100 */
+	uint32_t firmware_bytes; /* multiple of 2 MiB, at most KEEL_FIRMWARE_MAX; 0: none */
+	int64_t wall_clock_s;    /* seconds since 1970 UTC now; 0: hyp's own idea */
+	uint32_t away_policy;    /* KEEL_AWAY_* */
+	uint32_t away_ms;        /* at least 1, but for KEEL_AWAY_WAIT */
 	uint64_t reserved[7];
 };
 KEEL_ASSERT_OFFSET(struct keel_hc_vm_create, ram_bytes, 88);
@@ -166,7 +168,7 @@ struct keel_hc_vm_info { /* head.vm in; all else out; -KEEL_ENOENT: none */
 	uint32_t away_ms;
 	uint32_t waiting_by_kind[4]; /* those of exits_waiting, by KEEL_EXIT_* - 1 */
 	uint32_t away_exits;         /* how many began while root was away, so far */
-	uint32_t reserved0;
+	uint32_t firmware_bytes;     /* of ram_bytes */
 	uint64_t reserved[4];
 };
 KEEL_ASSERT_OFFSET(struct keel_hc_vm_info, ram_bytes, 88);

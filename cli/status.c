@@ -140,7 +140,8 @@ static cJSON *make_json(const struct picture *picture)
 		cJSON_AddNumberToObject(entry, "id", vm->info.head.vm);
 		cJSON_AddStringToObject(entry, "state", state_name(vm->info.state));
 		cJSON_AddNumberToObject(entry, "cpus", vm->info.vcpus);
-		cJSON_AddNumberToObject(entry, "memory_bytes", (double)vm->info.ram_bytes);
+		cJSON_AddNumberToObject(entry, "memory_bytes",
+		        (double)(vm->info.ram_bytes - vm->info.firmware_bytes));
 		cJSON_AddNumberToObject(
 		        entry, "uptime_s", (double)uptime_s(info, vm->info.created_tsc));
 		cJSON_AddNumberToObject(entry, "resets", vm->info.resets);
@@ -190,7 +191,8 @@ static void print_vms(const struct picture *picture)
 		table_set(&table, 1, "%s", state_name(vm->info.state));
 		table_set(&table, 2, "%u", vm->info.head.vm);
 		table_set(&table, 3, "%u", vm->info.vcpus);
-		table_set(&table, 4, "%s", text_size(vm->info.ram_bytes, text));
+		table_set(&table, 4, "%s",
+		        text_size(vm->info.ram_bytes - vm->info.firmware_bytes, text));
 		table_set(&table, 5, "%s",
 		        text_duration(uptime_s(&picture->info, vm->info.created_tsc), text));
 		table_set(&table, 6, "%u", vm->info.resets);

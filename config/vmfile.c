@@ -247,6 +247,12 @@ static bool key_initrd(const struct reader *reader, const struct conf_node *node
 	return read_path(reader, node, ((struct vmfile *)out)->initrd);
 }
 
+static bool key_firmware(const struct reader *reader, const struct conf_node *node, void *out)
+{
+	((struct vmfile *)out)->line.firmware = node->line;
+	return read_path(reader, node, ((struct vmfile *)out)->firmware);
+}
+
 static bool key_cmdline(const struct reader *reader, const struct conf_node *node, void *out)
 {
 	struct vmfile *vm = out;
@@ -505,9 +511,10 @@ static const struct key vm_keys[] = {
         {"uuid", key_uuid, NULL, false},
         {"cpus", key_cpus, NULL, false},
         {"memory", key_memory, "memory = 512M", false},
-        {"kernel", key_kernel, "kernel = /boot/vmlinuz", false},
+        {"kernel", key_kernel, NULL, false},
         {"initrd", key_initrd, NULL, false},
         {"cmdline", key_cmdline, NULL, false},
+        {"firmware", key_firmware, NULL, false},
         {"disk", key_disk, NULL, true},
         {"net", key_net, NULL, true},
         {"rng", key_rng, NULL, false},
@@ -521,6 +528,21 @@ static const struct key vm_keys[] = {
         {"without_root_after", key_without_root_after, NULL, false},
 };
 _Static_assert(COUNT(vm_keys) <= 32, "read_keys counts in 32 places");
+
+/* The one starts by itself what the other is told. */
+static bool settle_start(const struct reader *reader, const struct vmfile *vm)
+{
+	if (vm->kernel[0] == '\0' && vm->firmware[0] == '\0')
+		return refuse(reader, 1,
+		        "the VM has neither 'kernel' nor 'firmware'; add for example: kernel = "
+		        "/boot/vmlinuz, or: firmware = /usr/share/ovmf/OVMF.fd");
+	if (vm->firmware[0] != '\0' &&
+	        (vm->kernel[0] != '\0' || vm->initrd[0] != '\0' || vm->cmdline[0] != '\0'))
+		return refuse(reader, vm->line.firmware,
+		        "'firmware' starts what is on the disk; remove it, or 'kernel', 'initrd' "
+		        "and 'cmdline'");
+	return true;
+}
 
 bool vmfile_parse(const char *file, const char *text, size_t bytes, struct vmfile *out,
         struct vmfile_error *error)
@@ -543,7 +565,7 @@ bool vmfile_parse(const char *file, const char *text, size_t bytes, struct vmfil
 		return refuse(&reader, wrong.line, "%s", wrong.text);
 	good = read_keys(&reader, root, "the VM", vm_keys, COUNT(vm_keys), out);
 	conf_free(root);
-	return good && settle_without_root(&reader, out);
+	return good && settle_start(&reader, out) && settle_without_root(&reader, out);
 }
 
 bool vmfile_read(const char *file, char *text, size_t *bytes, struct vmfile_error *error)

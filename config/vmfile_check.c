@@ -133,6 +133,35 @@ static bool check_initrd(const struct vmfile *vm, struct vmfile_error *error)
 	return true;
 }
 
+#define FIRMWARE_MIN 65536 /* a BIOS has its segment F000h */
+
+static bool check_firmware(const struct vmfile *vm, struct vmfile_error *error)
+{
+	struct stat info;
+
+	if (access(vm->firmware, R_OK) != 0 || stat(vm->firmware, &info) != 0)
+		return refuse(error, vm, vm->line.firmware,
+		        "firmware %s: %s; give the path of one, as /usr/share/ovmf/OVMF.fd of "
+		        "Debian's package ovmf",
+		        vm->firmware, strerror(errno));
+	if (!S_ISREG(info.st_mode) || info.st_size < FIRMWARE_MIN ||
+	        (uint64_t)info.st_size > KEEL_FIRMWARE_MAX)
+		return refuse(error, vm, vm->line.firmware,
+		        "firmware %s is no file of 64 KiB to 16 MiB; give the path of one, as "
+		        "/usr/share/ovmf/OVMF.fd of Debian's package ovmf",
+		        vm->firmware);
+	return true;
+}
+
+uint32_t vmfile_firmware_bytes(const struct vmfile *vm)
+{
+	struct stat info;
+
+	if (vm->firmware[0] == '\0' || stat(vm->firmware, &info) != 0)
+		return 0;
+	return (uint32_t)((info.st_size + (2 << 20) - 1) / (2 << 20) * (2 << 20));
+}
+
 /* Whether someone holds a lock that excludes one of ours there. */
 static bool is_locked(int fd, off_t start, off_t count)
 {
@@ -205,7 +234,9 @@ static bool check_disks(const struct vmfile *vm, bool start, struct vmfile_error
 
 bool vmfile_check_files(const struct vmfile *vm, bool start, struct vmfile_error *error)
 {
-	return check_kernel(vm, error) && check_initrd(vm, error) && check_disks(vm, start, error);
+	return (vm->firmware[0] != '\0' ? check_firmware(vm, error)
+	                                : check_kernel(vm, error) && check_initrd(vm, error)) &&
+	       check_disks(vm, start, error);
 }
 
 /* 256 KiB for the definition and all devices' records; for each queue its in-flight log, of 1,024
@@ -221,7 +252,7 @@ uint64_t vmfile_vault_bytes(const struct vmfile *vm)
 bool vmfile_check_room(
         const struct vmfile *vm, const struct vmfile_room *room, struct vmfile_error *error)
 {
-	uint64_t needed = vm->memory_bytes + vmfile_vault_bytes(vm);
+	uint64_t needed = vm->memory_bytes + vmfile_firmware_bytes(vm) + vmfile_vault_bytes(vm);
 
 	if (needed <= room->pool_free_bytes)
 		return true;

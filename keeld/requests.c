@@ -233,7 +233,8 @@ static void add_hyp_state(struct keeld *keeld, cJSON *entry, const struct vm *vm
 	if (keeld->hyp->vm_info(keeld->hyp, &info) != 0 || info.head.vm != vm->id)
 		return;
 	cJSON_AddNumberToObject(entry, "cpus", info.vcpus);
-	cJSON_AddNumberToObject(entry, "memory_bytes", (double)info.ram_bytes);
+	cJSON_AddNumberToObject(
+	        entry, "memory_bytes", (double)(info.ram_bytes - info.firmware_bytes));
 	cJSON_AddStringToObject(entry, "hyp_state", hyp_state_name(info.state));
 	cJSON_AddNumberToObject(entry, "exits_waiting", info.exits_waiting);
 	cJSON_AddNumberToObject(entry, "resets", info.resets);

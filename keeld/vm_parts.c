@@ -103,7 +103,8 @@ bool vm_make_partition(struct vm *vm, struct vmfile_error *error)
 {
 	const struct vmfile *file = &vm->file;
 	struct keel_hc_vm_create block = {
-	        .ram_bytes = file->memory_bytes,
+	        .ram_bytes = file->memory_bytes + vmfile_firmware_bytes(file),
+	        .firmware_bytes = vmfile_firmware_bytes(file),
 	        .vault_bytes = vmfile_vault_bytes(file),
 	        .vcpus = file->cpus,
 	        .flags = file->pinned ? KEEL_VM_PINNED : 0,

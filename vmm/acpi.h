@@ -9,6 +9,7 @@
 struct acpi_config {
 	unsigned cpus;
 	uint64_t ram_bytes;
+	uint64_t window64_bytes; /* of the bus, from layout_pci64 on */
 };
 
 /* SLP_TYP for S5, in the DSDT and in pm.c. */

@@ -110,7 +110,8 @@ int boot_load_initrd(
 
 static int load_acpi(struct boot *boot)
 {
-	const struct acpi_config config = {boot->config->cpus, boot->config->ram_bytes};
+	const struct acpi_config config = {
+	        boot->config->cpus, boot->config->ram_bytes, LAYOUT_PCI64_BYTES};
 	uint8_t *at = gmem_range(boot->gmem, LAYOUT_ACPI, LAYOUT_ACPI_BYTES);
 
 	memset(at, 0, LAYOUT_ACPI_BYTES);

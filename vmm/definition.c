@@ -198,6 +198,11 @@ static bool key_initrd(struct reader *reader, const cJSON *item, void *out)
 	return read_path(reader, item, ((struct definition *)out)->initrd);
 }
 
+static bool key_firmware(struct reader *reader, const cJSON *item, void *out)
+{
+	return read_path(reader, item, ((struct definition *)out)->firmware);
+}
+
 static bool key_cmdline(struct reader *reader, const cJSON *item, void *out)
 {
 	struct definition *definition = out;
@@ -380,9 +385,10 @@ static const struct key definition_keys[] = {
         {"uuid", key_uuid, true},
         {"cpus", key_cpus, true},
         {"memory_bytes", key_memory, true},
-        {"kernel", key_kernel, true},
+        {"kernel", key_kernel, false},
         {"initrd", key_initrd, false},
         {"cmdline", key_cmdline, false},
+        {"firmware", key_firmware, false},
         {"disks", key_disks, false},
         {"nets", key_nets, false},
         {"rng", key_rng, false},
@@ -413,5 +419,9 @@ int definition_parse(const char *json, struct definition *out, char *error, size
 	}
 	good = read_object(&reader, root, definition_keys, COUNT(definition_keys), out);
 	cJSON_Delete(root);
+	if (good && (out->kernel[0] == '\0') == (out->firmware[0] == '\0'))
+		good = refuse(&reader, "kernel: give it, or firmware, and not both");
+	if (good && out->firmware[0] != '\0' && (out->initrd[0] != '\0' || out->cmdline[0] != '\0'))
+		good = refuse(&reader, "firmware: loads initrd and cmdline from the disk itself");
 	return good ? 0 : -EINVAL;
 }

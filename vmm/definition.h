@@ -10,10 +10,11 @@
 #include "abi/shared.h"
 
 /*
- * {"name","uuid","cpus","memory_bytes","kernel","initrd","cmdline",
+ * {"name","uuid","cpus","memory_bytes","kernel","initrd","cmdline","firmware",
  *  "disks":[{"path","readonly","serial","iops","bandwidth","backend","fixed_buffers"}],
  *  "nets":[{"tap","mac"}],"rng","testdev","on_reboot","on_poweroff"}
- * Needed: name, uuid, cpus, memory_bytes, kernel. An unknown key is an error. Paths are absolute.
+ * Needed: name, uuid, cpus, memory_bytes, and either kernel or firmware. An unknown key is an
+ * error. Paths are absolute.
  */
 #define DEFINITION_MAX_BYTES  32768u
 #define DEFINITION_PATH_BYTES 1024u
@@ -59,6 +60,7 @@ struct definition {
 	char kernel[DEFINITION_PATH_BYTES];
 	char initrd[DEFINITION_PATH_BYTES]; /* empty: none */
 	char cmdline[2048];
+	char firmware[DEFINITION_PATH_BYTES]; /* empty: a kernel is loaded */
 	unsigned disk_count;
 	struct definition_disk disks[DEFINITION_MAX_DISKS];
 	unsigned net_count;

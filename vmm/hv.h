@@ -14,9 +14,9 @@
  * its memory, its doorbells and the bits of those that were rung live on when the holder dies; the
  * next holder finds them as they are.
  *
- * Memory: `ram` is one mapping of ram_bytes; its first ram_low_bytes are at GPA 0, the rest at 4
- * GiB. `vault` is the region whose first KEEL_VM_SHARED_BYTES are `shared` (written by the
- * hypervisor too), the rest is ours alone.
+ * Memory: `ram` is one mapping of ram_bytes, whose first ram_low_bytes are at GPA 0, the rest at 4
+ * GiB; and behind those of firmware_bytes that end at 4 GiB. `vault` is the region whose first
+ * KEEL_VM_SHARED_BYTES are `shared` (written by the hypervisor too), the rest is ours alone.
  *
  * Exits: hv_exit_next gives each pending exit once in this process; hv_exit_complete lets that vCPU
  * go on. Until then it is pending and a successor finds it again with the same sequence number.
@@ -64,6 +64,7 @@ struct hv {
 	unsigned vcpus;
 	uint64_t ram_bytes;
 	uint64_t ram_low_bytes;
+	uint64_t firmware_bytes;
 	uint64_t vault_bytes;
 	uint8_t *ram;
 	uint8_t *vault;

@@ -30,7 +30,7 @@ static void keel_close(struct hv *hv)
 	struct hv_keel *keel = (struct hv_keel *)(void *)hv;
 
 	if (hv->ram != NULL)
-		munmap(hv->ram, hv->ram_bytes);
+		munmap(hv->ram, hv->ram_bytes + hv->firmware_bytes);
 	if (hv->vault != NULL)
 		munmap(hv->vault, hv->vault_bytes);
 	close(keel->fd);
@@ -210,7 +210,8 @@ static int map_regions(struct hv_keel *keel, const struct keel_hc_vm_info *info)
 	if (ram == MAP_FAILED)
 		return -errno;
 	hv->ram = ram;
-	hv->ram_bytes = info->ram_bytes;
+	hv->ram_bytes = info->ram_bytes - info->firmware_bytes;
+	hv->firmware_bytes = info->firmware_bytes;
 	vault = mmap(NULL, info->vault_bytes, prot, MAP_SHARED, keel->fd, (off_t)KEEL_MMAP_VAULT);
 	if (vault == MAP_FAILED)
 		return -errno;

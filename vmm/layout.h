@@ -39,6 +39,7 @@
 _Static_assert(LAYOUT_PCI32 >= KEEL_RAM_BELOW_4G, "BAR window above low RAM");
 _Static_assert(LAYOUT_PCI32 + LAYOUT_PCI32_BYTES <= LAYOUT_ECAM, "ECAM above the BAR window");
 _Static_assert(LAYOUT_ECAM + LAYOUT_ECAM_BYTES <= LAYOUT_IOAPIC, "platform above ECAM");
+_Static_assert(LAYOUT_LAPIC < LAYOUT_FOUR_GIB - KEEL_FIRMWARE_MAX, "firmware above all");
 _Static_assert(LAYOUT_CMDLINE + LAYOUT_CMDLINE_MAX <= LAYOUT_EBDA, "boot data below the EBDA");
 _Static_assert(LAYOUT_HANDED + LAYOUT_HANDED_BYTES <= LAYOUT_EBDA, "and what kernels are told");
 

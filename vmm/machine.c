@@ -40,15 +40,23 @@ static int read_definition(struct machine *machine, char *error, size_t error_by
 	if (definition_parse(text, &machine->definition, error, error_bytes) != 0)
 		return -EINVAL;
 	if (definition->cpus != machine->hv->vcpus ||
-	        definition->memory_bytes != machine->hv->ram_bytes) {
+	        definition->memory_bytes != machine->hv->ram_bytes ||
+	        (definition->firmware[0] != '\0') != (machine->hv->firmware_bytes != 0)) {
 		snprintf(error, error_bytes,
-		        "the definition has %u CPUs and %" PRIu64
-		        " MiB, the VM was made with %u and %" PRIu64 " MiB",
-		        definition->cpus, definition->memory_bytes >> 20, machine->hv->vcpus,
-		        machine->hv->ram_bytes >> 20);
+		        "the definition has %u CPUs, %" PRIu64
+		        " MiB and %s firmware, the VM was made with %u, %" PRIu64
+		        " MiB and %" PRIu64 " MiB for firmware",
+		        definition->cpus, definition->memory_bytes >> 20,
+		        definition->firmware[0] != '\0' ? "a" : "no", machine->hv->vcpus,
+		        machine->hv->ram_bytes >> 20, machine->hv->firmware_bytes >> 20);
 		return -EINVAL;
 	}
 	return 0;
+}
+
+static bool has_firmware(const struct machine *machine)
+{
+	return machine->definition.firmware[0] != '\0';
 }
 
 static int attach_platform(struct machine *machine)
@@ -67,14 +75,25 @@ static int attach_platform(struct machine *machine)
 	rc = pci_bus_init(&machine->pci, machine->hv, &machine->vault);
 	if (rc != 0)
 		return rc;
-	pci_function_init(&machine->host_bridge, HOST_BRIDGE_VENDOR, HOST_BRIDGE_DEVICE,
+	pci_function_init(&machine->host_bridge, HOST_BRIDGE_VENDOR,
+	        has_firmware(machine) ? FIRMWARE_HOST_BRIDGE : HOST_BRIDGE_DEVICE,
 	        PCI_CLASS_HOST_BRIDGE);
 	rc = pci_add(&machine->pci, &machine->host_bridge, 0);
 	if (rc == 0)
 		rc = pm_attach(&machine->pm, machine->hv, &machine->vault);
+	if (rc == 0 && has_firmware(machine))
+		rc = firmware_attach(&machine->firmware, machine->definition.firmware,
+		        &machine->pci, &machine->gmem, &machine->vault, machine->hv->vcpus,
+		        machine->hv->ram_bytes);
 	if (rc == 0 && machine->definition.testdev)
 		rc = testdev_attach(&machine->testdev, machine->hv, &machine->vault);
 	return rc;
+}
+
+/* Behind the host bridge, and what firmware looks for. */
+static unsigned first_slot(const struct machine *machine)
+{
+	return has_firmware(machine) ? FIRMWARE_ISA_SLOT + 1 : 1;
 }
 
 /* The next device of the list goes into the next slot; its doorbells follow those of the one
@@ -86,8 +105,8 @@ static bool add_device(
 
 	if (dev == NULL)
 		return false;
-	vp = virtio_pci_create(&machine->pci, machine->device_count + 1, dev, &machine->gmem,
-	        machine->doorbells, error, error_bytes);
+	vp = virtio_pci_create(&machine->pci, first_slot(machine) + machine->device_count, dev,
+	        &machine->gmem, machine->doorbells, error, error_bytes);
 	if (vp == NULL)
 		return false;
 	machine->doorbells += dev->queues;
@@ -125,7 +144,7 @@ int machine_attach(struct machine *machine, struct hv *hv, char *error, size_t e
 		rc = read_definition(machine, error, error_bytes);
 	if (rc != 0)
 		return rc;
-	gmem_init(&machine->gmem, hv->ram, hv->ram_bytes, hv->ram_low_bytes);
+	gmem_init(&machine->gmem, hv->ram, hv->ram_bytes, hv->ram_low_bytes, hv->firmware_bytes);
 	machine->env = (struct device_env){
 	        .gmem = &machine->gmem, .vcpus = hv->vcpus, .uuid = machine->definition.uuid};
 	rc = attach_platform(machine);
@@ -147,8 +166,13 @@ static int load_guest(struct machine *machine, char *error, size_t error_bytes)
 	        .ram_bytes = definition->memory_bytes,
 	};
 	struct keel_vcpu_state start;
-	int rc = boot_load(&config, &machine->gmem, &start, error, error_bytes);
+	int rc;
 
+	/* vCPU 0 is at the reset vector already. */
+	if (has_firmware(machine))
+		return firmware_load(&machine->firmware, &machine->gmem,
+		        machine->hv->firmware_bytes, error, error_bytes);
+	rc = boot_load(&config, &machine->gmem, &start, error, error_bytes);
 	if (rc != 0)
 		return rc;
 	rc = machine->hv->ops->vcpu_set(machine->hv, 0, &start);
@@ -185,8 +209,10 @@ static int boot(struct machine *machine, char *error, size_t error_bytes)
 	hv_events_take(hv, MACHINE_EVENTS);
 	pm_reset(&machine->pm);
 	testdev_reset(&machine->testdev);
+	firmware_reset(&machine->firmware);
 	pci_reset(&machine->pci);
-	pci_assign(&machine->pci);
+	if (!has_firmware(machine))
+		pci_assign(&machine->pci);
 	pci_sync(&machine->pci);
 	rc = load_guest(machine, error, error_bytes);
 	if (rc != 0)
@@ -405,7 +431,8 @@ static uint64_t dispatch(struct machine *machine, const struct hv_exit *exit)
 	if (pio)
 		taken = pm_pio(&machine->pm, exit->address, exit->size, write, &value) ||
 		        testdev_pio(&machine->testdev, exit->address, exit->size, write, &value) ||
-		        pci_pio(&machine->pci, exit->address, exit->size, write, &value);
+		        pci_pio(&machine->pci, exit->address, exit->size, write, &value) ||
+		        fw_cfg_pio(&machine->firmware.fw_cfg, exit, &value);
 	else
 		taken = testdev_mmio(&machine->testdev, exit->address, exit->size, write, &value) ||
 		        pci_mmio(&machine->pci, exit->address, exit->size, write, &value);

@@ -7,6 +7,7 @@
 
 #include "vmm/definition.h"
 #include "vmm/dev/devices.h"
+#include "vmm/firmware.h"
 #include "vmm/pm.h"
 #include "vmm/testdev.h"
 #include "vmm/virtio_pci.h"
@@ -62,6 +63,7 @@ struct machine {
 	struct pci_function host_bridge;
 	struct pm pm;
 	struct testdev testdev;
+	struct firmware firmware;
 	unsigned device_count;
 	struct virtio_pci *devices[MACHINE_MAX_DEVICES];
 	unsigned doorbells; /* indices given to devices */

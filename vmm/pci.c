@@ -31,7 +31,10 @@ int pci_bus_init(struct pci_bus *bus, struct hv *hv, const struct vault *vault)
 {
 	int rc;
 
-	*bus = (struct pci_bus){.hv = hv, .vault = vault, .window64 = layout_pci64(hv->ram_bytes)};
+	*bus = (struct pci_bus){.hv = hv,
+	        .vault = vault,
+	        .window64 = layout_pci64(hv->ram_bytes),
+	        .window64_bytes = LAYOUT_PCI64_BYTES};
 	pthread_mutex_init(&bus->intx_lock, NULL);
 	bus->section = vault_make(
 	        vault, VAULT_PCI, PCI_BUS_INSTANCE, VAULT_RECORD, 1, sizeof(bus->state));
@@ -96,7 +99,8 @@ unsigned pci_function_add_cap(struct pci_function *fn, const void *cap, unsigned
 
 void pci_config_keep(struct pci_function *fn)
 {
-	vault_write(fn->bus->vault, fn->section, fn->config, sizeof(fn->config));
+	if (fn->section != NULL)
+		vault_write(fn->bus->vault, fn->section, fn->config, sizeof(fn->config));
 }
 
 int pci_add(struct pci_bus *bus, struct pci_function *fn, unsigned slot)
@@ -127,6 +131,24 @@ int pci_add(struct pci_bus *bus, struct pci_function *fn, unsigned slot)
 	return 0;
 }
 
+void pci_add_fixed(struct pci_bus *bus, struct pci_function *fn, unsigned slot, unsigned number)
+{
+	fn->bus = bus;
+	fn->slot = slot;
+	fn->number = number;
+	memset(fn->writable, 0, sizeof(fn->writable));
+	memcpy(fn->initial, fn->config, sizeof(fn->initial));
+	if (number == 0)
+		bus->functions[slot] = fn;
+	else
+		bus->other = fn;
+}
+
+static bool lies_in(uint64_t at, uint64_t bytes, uint64_t window, uint64_t window_bytes)
+{
+	return at >= window && at - window < window_bytes && bytes <= window_bytes - (at - window);
+}
+
 uint64_t pci_bar_address(const struct pci_function *fn, unsigned bar)
 {
 	const struct pci_bar *b = &fn->bars[bar];
@@ -136,12 +158,10 @@ uint64_t pci_bar_address(const struct pci_function *fn, unsigned bar)
 		return PCI_BAR_SILENT;
 	if (b->flags & PCI_BAR_64)
 		at |= (uint64_t)config_get32(fn, PCI_BAR0 + 4 * bar + 4) << 32;
-	if (at >= LAYOUT_PCI32 && at < LAYOUT_PCI32 + LAYOUT_PCI32_BYTES)
-		return b->bytes <= LAYOUT_PCI32 + LAYOUT_PCI32_BYTES - at ? at : PCI_BAR_SILENT;
-	if (at >= fn->bus->window64 && at < fn->bus->window64 + LAYOUT_PCI64_BYTES)
-		return b->bytes <= fn->bus->window64 + LAYOUT_PCI64_BYTES - at ? at
-		                                                               : PCI_BAR_SILENT;
-	return PCI_BAR_SILENT;
+	return lies_in(at, b->bytes, LAYOUT_PCI32, LAYOUT_PCI32_BYTES) ||
+	                       lies_in(at, b->bytes, fn->bus->window64, fn->bus->window64_bytes)
+	               ? at
+	               : PCI_BAR_SILENT;
 }
 
 static void decode_changed(struct pci_bus *bus)
@@ -298,7 +318,13 @@ static uint64_t all_ones(unsigned size)
 static struct pci_function *find_function(
         struct pci_bus *bus, unsigned number, unsigned device, unsigned function)
 {
-	return number == 0 && function == 0 ? bus->functions[device % PCI_SLOTS] : NULL;
+	const struct pci_function *other = bus->other;
+
+	if (number != 0)
+		return NULL;
+	if (other != NULL && other->slot == device && other->number == function)
+		return bus->other;
+	return function == 0 ? bus->functions[device % PCI_SLOTS] : NULL;
 }
 
 static void access_config(

@@ -48,6 +48,7 @@ struct pci_function {
 	const struct pci_function_ops *ops; /* NULL: only configuration space */
 	struct pci_bus *bus;
 	unsigned slot;
+	unsigned number; /* of the function in its slot; not 0: pci_add_fixed */
 	struct pci_bar bars[PCI_BARS];
 	uint8_t config[PCI_CONFIG_BYTES];
 	uint8_t writable[PCI_CONFIG_BYTES];
@@ -70,9 +71,10 @@ struct pci_bus {
 	const struct vault *vault;
 	struct vault_section *section;
 	struct pci_bus_state state;
-	uint64_t window64;
-	const struct hv_exit *current; /* the exit being answered, NULL outside of one */
+	uint64_t window64, window64_bytes; /* where 64-bit BARs are decoded */
+	const struct hv_exit *current;     /* the exit being answered, NULL outside of one */
 	struct pci_function *functions[PCI_SLOTS]; /* function 0 of each slot */
+	struct pci_function *other;                /* the one that is no function 0, or NULL */
 	pthread_mutex_t intx_lock;                 /* taken inside a function's own lock */
 	uint32_t intx_high; /* intx_lock: bit pin - LAYOUT_INTX_FIRST, as hyp was told */
 };
@@ -94,6 +96,9 @@ unsigned pci_function_add_cap(struct pci_function *fn, const void *cap, unsigned
  * another kind of device.
  */
 int pci_add(struct pci_bus *bus, struct pci_function *fn, unsigned slot);
+/* The same for one that has nothing but what it was made with: no BAR, nothing that a guest can
+ * write, nothing in the vault. At most one of them is not function 0 of its slot. */
+void pci_add_fixed(struct pci_bus *bus, struct pci_function *fn, unsigned slot, unsigned number);
 /* All functions' configuration to its initial value. */
 void pci_reset(struct pci_bus *bus);
 /* What firmware does: places every BAR in the 32-bit window, turns decoding on, fills the interrupt

@@ -46,6 +46,7 @@ enum vault_type {
 	VAULT_PM,             /* RECORD: struct pm_state */
 	VAULT_INFLIGHT,       /* LIVE: all queues of a function; instance likewise */
 	VAULT_TESTDEV,        /* LIVE: struct testdev_state */
+	VAULT_FW_CFG,         /* RECORD: struct fw_cfg_state */
 };
 
 enum vault_kind {

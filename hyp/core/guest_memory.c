@@ -6,20 +6,32 @@
 #include "hyp/x86/x86.h"
 #include "lib/string.h"
 
+#define FOUR_GIB (4ull << 30)
+#define NO_RAM   UINT64_MAX
+
+/* How far into the VM's list of frames gpa lies. */
+static uint64_t ram_offset(const struct vm *vm, uint64_t gpa)
+{
+	uint64_t ram = vm->ram_bytes - vm->firmware_bytes;
+
+	if (gpa >= FOUR_GIB - vm->firmware_bytes && gpa < FOUR_GIB)
+		return vm->ram_bytes - (FOUR_GIB - gpa);
+	if (gpa >= FOUR_GIB)
+		gpa -= FOUR_GIB - KEEL_RAM_BELOW_4G; /* RAM above the hole follows that below */
+	else if (gpa >= KEEL_RAM_BELOW_4G)
+		return NO_RAM;
+	return gpa < ram ? gpa : NO_RAM;
+}
+
 void *guest_ram(struct vm *vm, gpa_t gpa, size_t bytes)
 {
-	uint64_t a = gpa.value;
+	uint64_t at = ram_offset(vm, gpa.value);
 
-	if (bytes == 0 || bytes > PAGE_BYTES || a % PAGE_BYTES + bytes > PAGE_BYTES)
+	if (bytes == 0 || bytes > PAGE_BYTES || gpa.value % PAGE_BYTES + bytes > PAGE_BYTES ||
+	        at == NO_RAM)
 		return NULL;
-	if (a >= (4ull << 30))
-		a -= (4ull << 30) - KEEL_RAM_BELOW_4G; /* RAM above the hole follows that below */
-	else if (a >= KEEL_RAM_BELOW_4G)
-		return NULL;
-	if (a >= vm->ram_bytes)
-		return NULL;
-	return (uint8_t *)hpa_to_virt(HPA((uint64_t)vm->frames[a / LARGE_BYTES] << 21)) +
-	       a % LARGE_BYTES;
+	return (uint8_t *)hpa_to_virt(HPA((uint64_t)vm->frames[at / LARGE_BYTES] << 21)) +
+	       at % LARGE_BYTES;
 }
 
 /* Bytes up to the end of the page, or up to the end of what is wanted. */

@@ -149,6 +149,7 @@ static int64_t vm_info_commit(struct call *c)
 	memcpy(i->uuid, vm->uuid, sizeof(i->uuid));
 	i->ram_bytes = vm->ram_bytes;
 	i->vault_bytes = vm->vault_bytes;
+	i->firmware_bytes = (uint32_t)vm->firmware_bytes;
 	i->vcpus = vm->partition.vcpu_count;
 	i->flags = vm->flags;
 	i->weight = vm->weight;

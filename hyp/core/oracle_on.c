@@ -39,10 +39,13 @@ static struct frames add_owned(uint8_t owner)
 /* Which of the VM's pages lies at gpa; -1: none. */
 static int64_t frame_at(const struct vm *vm, uint64_t gpa)
 {
-	uint64_t ram = vm->ram_bytes, low = ram < KEEL_RAM_BELOW_4G ? ram : KEEL_RAM_BELOW_4G;
+	uint64_t ram = vm->ram_bytes - vm->firmware_bytes;
+	uint64_t low = ram < KEEL_RAM_BELOW_4G ? ram : KEEL_RAM_BELOW_4G;
 
 	if (gpa < low)
 		return (int64_t)(gpa / LARGE_BYTES);
+	if (gpa < FOUR_GIB && gpa >= FOUR_GIB - vm->firmware_bytes)
+		return (int64_t)((gpa - FOUR_GIB + vm->ram_bytes) / LARGE_BYTES);
 	if (gpa >= FOUR_GIB && gpa - FOUR_GIB < ram - low)
 		return (int64_t)((gpa - FOUR_GIB + low) / LARGE_BYTES);
 	return -1;

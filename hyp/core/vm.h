@@ -95,6 +95,7 @@ struct vm {
 	uint32_t flags, weight;          /* (c) */
 	uint32_t away_policy, away_ms;   /* (c) KEEL_AWAY_* */
 	uint64_t ram_bytes, vault_bytes; /* (c) */
+	uint64_t firmware_bytes;         /* (c) of ram_bytes, its end */
 	uint32_t *frames;                /* (c) HPA >> 21 of each page: RAM, then vault */
 	uint32_t ram_frames;             /* (c) */
 	uint32_t vault_frames;           /* (c) */

@@ -96,12 +96,14 @@ int64_t vm_create_check(const struct keel_hc_vm_create *c)
 		if (c->name[i] <= ' ' || c->name[i] > '~')
 			return -KEEL_EINVAL;
 	if (c->vcpus == 0 || c->vcpus > KEEL_MAX_VCPUS || (c->flags & ~KEEL_VM_PINNED) ||
-	        c->weight > 10000 || c->reserved0 != 0)
+	        c->weight > 10000)
 		return -KEEL_EINVAL;
 	if (c->flags & KEEL_VM_PINNED && c->vcpus > cpu_count)
 		return -KEEL_EINVAL;
 	if (c->ram_bytes == 0 || c->ram_bytes % LARGE_BYTES || c->vault_bytes % LARGE_BYTES ||
-	        c->vault_bytes < KEEL_VM_VAULT_MIN || c->wall_clock_s < 0)
+	        c->vault_bytes < KEEL_VM_VAULT_MIN || c->wall_clock_s < 0 ||
+	        c->firmware_bytes % LARGE_BYTES || c->firmware_bytes > KEEL_FIRMWARE_MAX ||
+	        c->firmware_bytes >= c->ram_bytes)
 		return -KEEL_EINVAL;
 	if (c->away_policy > KEEL_AWAY_STOP ||
 	        (c->away_ms == 0) != (c->away_policy == KEEL_AWAY_WAIT))
@@ -159,11 +161,13 @@ static bool map_stretch(struct vm *vm, uint64_t gpa, const uint32_t *frames, uin
 static bool map_ram(struct vm *vm)
 {
 	const uint32_t below = (uint32_t)(KEEL_RAM_BELOW_4G / LARGE_BYTES);
-	uint32_t low = vm->ram_frames < below ? vm->ram_frames : below;
+	uint32_t firmware = (uint32_t)(vm->firmware_bytes / LARGE_BYTES);
+	uint32_t ram = vm->ram_frames - firmware, low = ram < below ? ram : below;
 
 	return cpu_nested_create(&vm->partition.nested, &vm->partition.arena) == 0 &&
 	       map_stretch(vm, 0, vm->frames, low) &&
-	       map_stretch(vm, 4 * GIB, vm->frames + low, vm->ram_frames - low);
+	       map_stretch(vm, 4 * GIB - vm->firmware_bytes, vm->frames + ram, firmware) &&
+	       map_stretch(vm, 4 * GIB, vm->frames + low, ram - low);
 }
 
 static bool make_vcpus(struct vm *vm)
@@ -192,7 +196,8 @@ static bool make_vcpus(struct vm *vm)
 
 static void set_platform_config(struct vm *vm)
 {
-	uint64_t low = vm->ram_bytes < KEEL_RAM_BELOW_4G ? vm->ram_bytes : KEEL_RAM_BELOW_4G;
+	uint64_t ram = vm->ram_bytes - vm->firmware_bytes;
+	uint64_t low = ram < KEEL_RAM_BELOW_4G ? ram : KEEL_RAM_BELOW_4G;
 
 	vm->config.ops = &vm_platform_ops;
 	vm->config.ctx = vm;
@@ -200,7 +205,7 @@ static void set_platform_config(struct vm *vm)
 	vm->config.phys_bits = memory_phys_bits();
 	vm->config.tsc_hz = tsc_hz;
 	vm->config.ram_below_4g_bytes = low;
-	vm->config.ram_above_4g_bytes = vm->ram_bytes - low;
+	vm->config.ram_above_4g_bytes = ram - low;
 	vm->config.console = vm->console;
 }
 
@@ -220,6 +225,7 @@ static void set_identity(struct vm *vm, uint32_t id, const struct keel_hc_vm_cre
 	vm->away_ms = c->away_ms;
 	vm->ram_bytes = c->ram_bytes;
 	vm->vault_bytes = c->vault_bytes;
+	vm->firmware_bytes = c->firmware_bytes;
 	vm->ram_frames = (uint32_t)(c->ram_bytes / LARGE_BYTES);
 	vm->vault_frames = (uint32_t)(c->vault_bytes / LARGE_BYTES);
 	vm->created_tsc = now;

@@ -23,7 +23,7 @@ static size_t image_bytes;
 
 static void build(unsigned cpus, uint64_t ram_bytes)
 {
-	struct acpi_config config = {cpus, ram_bytes};
+	struct acpi_config config = {cpus, ram_bytes, LAYOUT_PCI64_BYTES};
 
 	memset(image, 0, sizeof(image));
 	image_bytes = acpi_build(&config, LAYOUT_ACPI, image, sizeof(image));
@@ -124,7 +124,7 @@ static void test_madt_lists_every_cpu(void **state)
 
 static void test_too_little_room_is_refused(void **state)
 {
-	struct acpi_config config = {64, 1ull << 30};
+	struct acpi_config config = {64, 1ull << 30, LAYOUT_PCI64_BYTES};
 	uint8_t *small;
 
 	(void)state;

@@ -128,6 +128,7 @@ static void test_what_is_wrong_is_named(void **state)
 	expect(HEAD ",\"on_poweroff\":7}", "on_poweroff: must be");
 	expect(HEAD ",\"initrd\":\"i\"}", "initrd: must be an absolute path");
 	expect(HEAD ",\"cmdline\":[]}", "cmdline: must be a string");
+	expect(HEAD ",\"firmware\":\"/f\"}", "kernel: give it, or firmware, and not both");
 }
 
 /* The head with one value replaced. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shows a VM's life with processes that die at the worst moments: boot, exits, resets, power-off,
  * attach; and the control socket. */
-/* sources: vmm/boot_elf.c lib/elf_host.c vmm/testdev.c */
+/* sources: vmm/boot_elf.c lib/elf_host.c vmm/testdev.c vmm/firmware.c vmm/fw_cfg.c */
 /* sources: vmm/machine.c vmm/control.c vmm/hv.c vmm/definition.c vmm/boot.c */
 /* sources: vmm/boot_linux.c vmm/acpi.c */
 /* sources: vmm/aml.c vmm/pm.c vmm/virtio_pci.c vmm/virtio_common.c vmm/msix.c vmm/pci.c */

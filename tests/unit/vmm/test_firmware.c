@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* sources: vmm/firmware.c vmm/fw_cfg.c vmm/acpi.c vmm/aml.c vmm/pci.c vmm/gmem.c vmm/vault.c */
+/* sources: vmm/crc32c.c vmm/log.c vmm/boot.c vmm/boot_linux.c vmm/boot_elf.c lib/elf_host.c */
+/* sources: vmm/hv.c tests/unit/vmm/hv_fake.c */
+/* What firmware is told of its machine, read as OVMF reads it; also by a device process that dies
+ * in between. */
+#include <endian.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "hw/acpi.h"
+#include "tests/unit/vmm/hv_fake.h"
+#include "vmm/firmware.h"
+#include "vmm/layout.h"
+
+#define RAM_BYTES      (8ull << 20)
+#define FIRMWARE_BYTES (2ull << 20)
+#define DMA_AT         0x10000u
+#define DATA_AT        0x20000u
+#define BLOB_AT        0x100000u /* where this firmware puts what it is told to allocate */
+
+static struct hv_fake *fake;
+static struct vault vault;
+static struct gmem gmem;
+static struct pci_bus pci;
+static struct firmware firmware;
+static uint32_t sequence;
+
+static void attach(void)
+{
+	vault = hv_fake_vault(fake);
+	gmem_init(&gmem, fake->hv.ram, RAM_BYTES, RAM_BYTES, FIRMWARE_BYTES);
+	assert_int_equal(pci_bus_init(&pci, &fake->hv, &vault), 0);
+	assert_int_equal(firmware_attach(&firmware, "/none", &pci, &gmem, &vault, 3, RAM_BYTES), 0);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	fake = hv_fake_new(3, RAM_BYTES + FIRMWARE_BYTES, 1u << 20, "{}");
+	sequence = 1;
+	attach();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	hv_fake_free(fake);
+	return 0;
+}
+
+static struct hv_exit make_exit(uint32_t kind, uint64_t port, uint32_t size, uint64_t data)
+{
+	return (struct hv_exit){.vcpu = 0,
+	        .sequence = sequence++,
+	        .kind = kind,
+	        .size = size,
+	        .address = port,
+	        .data = data};
+}
+
+static void out(uint64_t port, uint32_t size, uint64_t data)
+{
+	struct hv_exit exit = make_exit(KEEL_EXIT_PIO_WRITE, port, size, data);
+	uint64_t value = data;
+
+	assert_true(fw_cfg_pio(&firmware.fw_cfg, &exit, &value));
+}
+
+static uint64_t in(uint64_t port, uint32_t size)
+{
+	struct hv_exit exit = make_exit(KEEL_EXIT_PIO_READ, port, size, 0);
+	uint64_t value = 0;
+
+	assert_true(fw_cfg_pio(&firmware.fw_cfg, &exit, &value));
+	return value;
+}
+
+/* The exit that a DMA of these words ends with, so that it can be answered twice. */
+static struct hv_exit begin_dma(uint32_t control, uint32_t bytes, uint64_t address)
+{
+	struct fw_cfg_dma dma = {htobe32(control), htobe32(bytes), htobe64(address)};
+
+	assert_true(gmem_write(&gmem, DMA_AT, &dma, sizeof(dma)));
+	out(FW_CFG_DMA_PORT, 4, 0);
+	return make_exit(KEEL_EXIT_PIO_WRITE, FW_CFG_DMA_PORT + 4, 4, htobe32(DMA_AT));
+}
+
+static uint32_t answer_dma(const struct hv_exit *exit)
+{
+	uint64_t value = exit->data;
+	uint32_t control = 0;
+
+	assert_true(fw_cfg_pio(&firmware.fw_cfg, exit, &value));
+	assert_true(gmem_read(&gmem, DMA_AT, &control, sizeof(control)));
+	return be32toh(control);
+}
+
+static uint32_t dma(uint32_t control, uint32_t bytes, uint64_t address)
+{
+	struct hv_exit exit = begin_dma(control, bytes, address);
+
+	return answer_dma(&exit);
+}
+
+static uint32_t read_item(unsigned selector, uint32_t bytes, uint64_t to)
+{
+	return dma(selector << 16 | FW_CFG_DMA_SELECT | FW_CFG_DMA_READ, bytes, to);
+}
+
+/* The selector of a file and its size; 0: there is none. */
+static unsigned find_file(const char *name, uint32_t *bytes)
+{
+	struct fw_cfg_file file;
+	uint32_t count = 0;
+
+	out(FW_CFG_SELECTOR_PORT, 2, FW_CFG_DIRECTORY);
+	assert_int_equal(dma(FW_CFG_DMA_READ, 4, DATA_AT), 0);
+	gmem_read(&gmem, DATA_AT, &count, sizeof(count));
+	for (unsigned i = 0; i < be32toh(count); i++) {
+		assert_int_equal(dma(FW_CFG_DMA_READ, sizeof(file), DATA_AT), 0);
+		gmem_read(&gmem, DATA_AT, &file, sizeof(file));
+		*bytes = be32toh(file.bytes);
+		if (strcmp(file.name, name) == 0)
+			return be16toh(file.selector);
+	}
+	return 0;
+}
+
+static void test_signature_by_ports(void **state)
+{
+	char seen[5] = "";
+
+	(void)state;
+	out(FW_CFG_SELECTOR_PORT, 2, FW_CFG_SIGNATURE);
+	for (unsigned i = 0; i < 4; i++)
+		seen[i] = (char)in(FW_CFG_DATA_PORT, 1);
+	assert_string_equal(seen, "QEMU");
+	assert_int_equal(in(FW_CFG_DATA_PORT, 1), 0);
+	out(FW_CFG_SELECTOR_PORT, 2, FW_CFG_CPUS);
+	assert_int_equal(in(FW_CFG_DATA_PORT, 1), 3);
+	assert_int_equal(be32toh((uint32_t)in(FW_CFG_DMA_PORT, 4)), 0x51454d55);
+	assert_int_equal(be32toh((uint32_t)in(FW_CFG_DMA_PORT + 4, 4)), 0x20434647);
+}
+
+static void test_memory_map(void **state)
+{
+	struct fw_cfg_e820 entry;
+	uint32_t bytes = 0;
+	unsigned file = find_file("etc/e820", &bytes);
+
+	(void)state;
+	assert_int_equal(bytes, sizeof(entry));
+	assert_int_equal(read_item(file, bytes, DATA_AT), 0);
+	gmem_read(&gmem, DATA_AT, &entry, sizeof(entry));
+	assert_int_equal(entry.address, 0);
+	assert_int_equal(entry.bytes, RAM_BYTES);
+	assert_int_equal(entry.type, 1);
+}
+
+/* What a firmware makes of the script: two blobs, at these places. */
+static uint64_t place_of(const char *file)
+{
+	return strcmp(file, "etc/acpi/rsdp") == 0 ? BLOB_AT : BLOB_AT + 0x1000;
+}
+
+static void run_pointer(const struct fw_cfg_loader *entry)
+{
+	uint64_t at = place_of(entry->pointer.file) + entry->pointer.offset, value = 0;
+	uint32_t target_bytes = 0;
+
+	assert_int_not_equal(find_file(entry->pointer.target, &target_bytes), 0);
+	assert_true(gmem_read(&gmem, at, &value, entry->pointer.bytes));
+	assert_in_range(value, 0, target_bytes - 1);
+	value += place_of(entry->pointer.target);
+	assert_true(gmem_write(&gmem, at, &value, entry->pointer.bytes));
+}
+
+/* As OVMF computes it: what is there already is in the sum. */
+static void run_checksum(const struct fw_cfg_loader *entry)
+{
+	uint64_t base = place_of(entry->checksum.file);
+	const uint8_t *at = gmem_range(&gmem, base + entry->checksum.start, entry->checksum.bytes);
+	uint8_t sum = 0;
+
+	assert_non_null(at);
+	for (uint32_t i = 0; i < entry->checksum.bytes; i++)
+		sum = (uint8_t)(sum + at[i]);
+	sum = (uint8_t)-sum;
+	assert_true(gmem_write(&gmem, base + entry->checksum.offset, &sum, 1));
+}
+
+static void run_script(void)
+{
+	struct fw_cfg_loader entry;
+	uint32_t script_bytes = 0, bytes = 0;
+	unsigned script = find_file("etc/table-loader", &script_bytes);
+
+	assert_int_equal(script_bytes % sizeof(entry), 0);
+	for (uint32_t at = 0; at < script_bytes; at += (uint32_t)sizeof(entry)) {
+		assert_int_equal(dma(script << 16 | FW_CFG_DMA_SELECT | FW_CFG_DMA_SKIP, at, 0), 0);
+		assert_int_equal(dma(FW_CFG_DMA_READ, sizeof(entry), DATA_AT), 0);
+		gmem_read(&gmem, DATA_AT, &entry, sizeof(entry));
+		switch (entry.command) {
+		case FW_CFG_LOADER_ALLOCATE: {
+			unsigned file = find_file(entry.allocate.file, &bytes);
+
+			assert_int_equal(read_item(file, bytes, place_of(entry.allocate.file)), 0);
+			break;
+		}
+		case FW_CFG_LOADER_POINTER: run_pointer(&entry); break;
+		case FW_CFG_LOADER_CHECKSUM: run_checksum(&entry); break;
+		default: fail_msg("command %u", entry.command);
+		}
+	}
+}
+
+static uint8_t sum_of(uint64_t gpa, uint64_t bytes)
+{
+	const uint8_t *at = gmem_range(&gmem, gpa, bytes);
+	uint8_t sum = 0;
+
+	assert_non_null(at);
+	while (bytes-- > 0)
+		sum = (uint8_t)(sum + *at++);
+	return sum;
+}
+
+static struct acpi_header read_table(uint64_t gpa)
+{
+	struct acpi_header header;
+
+	assert_true(gmem_read(&gmem, gpa, &header, sizeof(header)));
+	assert_int_equal(sum_of(gpa, header.length), 0);
+	return header;
+}
+
+static void test_acpi_tables(void **state)
+{
+	struct acpi_rsdp rsdp;
+	struct acpi_header xsdt;
+	struct acpi_fadt fadt;
+	unsigned fadts = 0;
+
+	(void)state;
+	run_script();
+	gmem_read(&gmem, BLOB_AT, &rsdp, sizeof(rsdp));
+	assert_memory_equal(rsdp.signature, "RSD PTR ", 8);
+	assert_int_equal(sum_of(BLOB_AT, ACPI_RSDP_V1_BYTES), 0);
+	assert_int_equal(sum_of(BLOB_AT, sizeof(rsdp)), 0);
+	xsdt = read_table(rsdp.xsdt);
+	assert_memory_equal(xsdt.signature, "XSDT", 4);
+	for (uint64_t at = sizeof(xsdt); at < xsdt.length; at += 8) {
+		uint64_t table = 0;
+
+		gmem_read(&gmem, rsdp.xsdt + at, &table, sizeof(table));
+		if (memcmp(read_table(table).signature, "FACP", 4) != 0)
+			continue;
+		fadts++;
+		gmem_read(&gmem, table, &fadt, sizeof(fadt));
+	}
+	assert_int_equal(fadts, 1);
+	assert_memory_equal(read_table(fadt.dsdt).signature, "DSDT", 4);
+	assert_int_equal(fadt.x_dsdt, fadt.dsdt);
+	assert_memory_equal(gmem_range(&gmem, fadt.firmware_ctrl, 4), "FACS", 4);
+}
+
+/* The device process dies after each part of an answer that it might have done: what the guest
+ * reads is the same. */
+static void test_answered_again(void **state)
+{
+	struct hv_exit exit, byte;
+	uint8_t first[16], again[16];
+	uint64_t value = 0;
+	uint32_t bytes = 0;
+	unsigned file = find_file("etc/acpi/tables", &bytes);
+
+	(void)state;
+	out(FW_CFG_SELECTOR_PORT, 2, file);
+	assert_int_equal(dma(FW_CFG_DMA_READ, 16, DATA_AT), 0);
+	exit = begin_dma(FW_CFG_DMA_READ, 16, DATA_AT);
+	assert_int_equal(answer_dma(&exit), 0);
+	gmem_read(&gmem, DATA_AT, first, sizeof(first));
+	/* Everything was done but the completion. */
+	attach();
+	assert_int_equal(answer_dma(&exit), 0);
+	gmem_read(&gmem, DATA_AT, again, sizeof(again));
+	assert_memory_equal(first, again, sizeof(first));
+	/* The control word was not cleared yet. */
+	const uint32_t control = htobe32(FW_CFG_DMA_READ);
+
+	gmem_write(&gmem, DMA_AT, &control, sizeof(control));
+	gmem_zero(&gmem, DATA_AT, 16);
+	attach();
+	assert_int_equal(answer_dma(&exit), 0);
+	gmem_read(&gmem, DATA_AT, again, sizeof(again));
+	assert_memory_equal(first, again, sizeof(first));
+	/* And the port: one byte, asked for once by the guest. */
+	byte = make_exit(KEEL_EXIT_PIO_READ, FW_CFG_DATA_PORT, 1, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(fw_cfg_pio(&firmware.fw_cfg, &byte, &value));
+		assert_int_equal(value, firmware.tables[32]);
+		attach();
+	}
+	assert_int_equal(in(FW_CFG_DATA_PORT, 1), firmware.tables[33]);
+}
+
+static void test_bad_dma(void **state)
+{
+	uint64_t value;
+	struct hv_exit exit;
+
+	(void)state;
+	assert_int_equal(read_item(FW_CFG_SIGNATURE, 4, RAM_BYTES), FW_CFG_DMA_ERROR);
+	assert_int_equal(read_item(FW_CFG_SIGNATURE, 0xffffffff, DATA_AT), FW_CFG_DMA_ERROR);
+	assert_int_equal(dma(FW_CFG_DMA_WRITE, 4, DATA_AT), FW_CFG_DMA_ERROR);
+	/* An item that there is not reads as zeroes. */
+	memset(gmem_range(&gmem, DATA_AT, 8), 0xff, 8);
+	assert_int_equal(read_item(0x7777, 4, DATA_AT), 0);
+	assert_int_equal(gmem_range(&gmem, DATA_AT, 8)[3], 0);
+	assert_int_equal(gmem_range(&gmem, DATA_AT, 8)[4], 0xff);
+	/* A descriptor in no RAM. */
+	exit = make_exit(KEEL_EXIT_PIO_WRITE, FW_CFG_DMA_PORT + 4, 4, htobe32(RAM_BYTES));
+	value = exit.data;
+	assert_true(fw_cfg_pio(&firmware.fw_cfg, &exit, &value));
+}
+
+static uint32_t config(unsigned device, unsigned function, unsigned offset)
+{
+	uint64_t value = 0x80000000u | device << 11 | function << 8 | offset;
+
+	assert_true(pci_pio(&pci, PCI_CONFIG_ADDRESS_PORT, 4, true, &value));
+	assert_true(pci_pio(&pci, PCI_CONFIG_DATA_PORT, 4, false, &value));
+	return (uint32_t)value;
+}
+
+static void test_old_functions(void **state)
+{
+	uint64_t value = 0;
+
+	(void)state;
+	assert_int_equal(config(1, 0, PCI_REVISION) >> 16, 0x0601);
+	assert_int_equal(config(1, 0, 0xc) >> 16 & 0xff, PCI_HEADER_MULTI);
+	assert_int_equal(config(1, 3, 0x40), LAYOUT_PM1A_EVENT | 1);
+	assert_int_equal(config(1, 3, 0x80) & 1, 1);
+	assert_int_equal(config(1, 1, 0), 0xffffffff);
+	assert_true(pci_pio(&pci, PCI_CONFIG_DATA_PORT, 4, true, &value));
+	config(1, 3, 0x40);
+	assert_true(pci_pio(&pci, PCI_CONFIG_DATA_PORT, 4, true, &value));
+	assert_int_equal(config(1, 3, 0x40), LAYOUT_PM1A_EVENT | 1);
+}
+
+static void test_image(void **state)
+{
+	char path[] = "/tmp/keel-firmware-XXXXXX", error[256] = "";
+	static uint8_t image[128 * 1024];
+	int fd = mkstemp(path);
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(image); i++)
+		image[i] = (uint8_t)(i * 7);
+	assert_int_equal(write(fd, image, sizeof(image)), sizeof(image));
+	firmware.path = path;
+	memset(gmem_range(&gmem, LAYOUT_FOUR_GIB - FIRMWARE_BYTES, 1), 0xff, 1);
+	assert_int_equal(firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), 0);
+	assert_memory_equal(gmem_range(&gmem, LAYOUT_FOUR_GIB - sizeof(image), sizeof(image)),
+	        image, sizeof(image));
+	assert_int_equal(gmem_range(&gmem, LAYOUT_FOUR_GIB - FIRMWARE_BYTES, 1)[0], 0);
+	assert_int_equal(ftruncate(fd, (off_t)FIRMWARE_BYTES + 1), 0);
+	assert_int_equal(
+	        firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), -EINVAL);
+	assert_non_null(strstr(error, "at most 2 MiB"));
+	unlink(path);
+	close(fd);
+	assert_int_equal(
+	        firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), -EINVAL);
+	assert_non_null(strstr(error, "No such file"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test_setup_teardown(test_signature_by_ports, setup, teardown),
+	        cmocka_unit_test_setup_teardown(test_memory_map, setup, teardown),
+	        cmocka_unit_test_setup_teardown(test_acpi_tables, setup, teardown),
+	        cmocka_unit_test_setup_teardown(test_answered_again, setup, teardown),
+	        cmocka_unit_test_setup_teardown(test_bad_dma, setup, teardown),
+	        cmocka_unit_test_setup_teardown(test_old_functions, setup, teardown),
+	        cmocka_unit_test_setup_teardown(test_image, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Puts firmware in place, and tells it of memory, CPUs and ACPI tables by the device of fw_cfg.c.
+ */
+#include "vmm/firmware.h"
+
+#include <cpuid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hw/acpi.h"
+#include "vmm/acpi.h"
+#include "vmm/boot.h"
+#include "vmm/layout.h"
+
+#define VENDOR_INTEL     0x8086u
+#define ISA_BRIDGE       0x7000u /* PIIX3's */
+#define POWER            0x7113u /* PIIX4's */
+#define CLASS_ISA_BRIDGE 0x060100u
+#define CLASS_OTHER      0x068000u
+#define POWER_BASE       0x40u /* PIIX4 datasheet §7.1: the ports' base, and that they are on */
+#define POWER_MISC       0x80u
+#define POWER_MISC_PORTS 0x01u
+#define TABLES_FILE      "etc/acpi/tables"
+#define RSDP_FILE        "etc/acpi/rsdp"
+
+static void add_functions(struct firmware *firmware, struct pci_bus *pci)
+{
+	const uint32_t base = LAYOUT_PM1A_EVENT | PCI_BAR_IO;
+
+	pci_function_init(&firmware->isa, VENDOR_INTEL, ISA_BRIDGE, CLASS_ISA_BRIDGE);
+	pci_function_init(&firmware->power, VENDOR_INTEL, POWER, CLASS_OTHER);
+	memcpy(firmware->power.config + POWER_BASE, &base, sizeof(base));
+	firmware->power.config[POWER_MISC] = POWER_MISC_PORTS;
+	firmware->isa.config[PCI_HEADER_TYPE] = PCI_HEADER_MULTI;
+	pci_add_fixed(pci, &firmware->isa, FIRMWARE_ISA_SLOT, 0);
+	pci_add_fixed(pci, &firmware->power, FIRMWARE_ISA_SLOT, 3);
+}
+
+/* The script under construction. */
+struct script {
+	struct fw_cfg_loader *next, *end;
+};
+
+static struct fw_cfg_loader *add(struct script *script, uint32_t command)
+{
+	struct fw_cfg_loader *entry = script->next;
+
+	if (entry == script->end)
+		return NULL;
+	script->next++;
+	*entry = (struct fw_cfg_loader){.command = command};
+	return entry;
+}
+
+static bool allocate(struct script *script, const char *file, uint32_t align, uint8_t zone)
+{
+	struct fw_cfg_loader *entry = add(script, FW_CFG_LOADER_ALLOCATE);
+
+	if (entry == NULL)
+		return false;
+	snprintf(entry->allocate.file, FW_CFG_NAME_BYTES, "%s", file);
+	entry->allocate.align = align;
+	entry->allocate.zone = zone;
+	return true;
+}
+
+static bool point(struct script *script, const char *file, size_t offset, uint8_t bytes)
+{
+	struct fw_cfg_loader *entry = add(script, FW_CFG_LOADER_POINTER);
+
+	if (entry == NULL)
+		return false;
+	snprintf(entry->pointer.file, FW_CFG_NAME_BYTES, "%s", file);
+	snprintf(entry->pointer.target, FW_CFG_NAME_BYTES, "%s", TABLES_FILE);
+	entry->pointer.offset = (uint32_t)offset;
+	entry->pointer.bytes = bytes;
+	return true;
+}
+
+/* Firmware adds the old sum in with the rest, so it must be 0. */
+static bool sum(struct script *script, const char *file, uint8_t *image, size_t offset,
+        size_t start, size_t bytes)
+{
+	struct fw_cfg_loader *entry = add(script, FW_CFG_LOADER_CHECKSUM);
+
+	if (entry == NULL)
+		return false;
+	image[offset] = 0;
+	snprintf(entry->checksum.file, FW_CFG_NAME_BYTES, "%s", file);
+	entry->checksum.offset = (uint32_t)offset;
+	entry->checksum.start = (uint32_t)start;
+	entry->checksum.bytes = (uint32_t)bytes;
+	return true;
+}
+
+static bool sum_table(struct script *script, uint8_t *tables, size_t at)
+{
+	struct acpi_header header;
+
+	memcpy(&header, tables + at, sizeof(header));
+	return sum(script, TABLES_FILE, tables, at + offsetof(struct acpi_header, checksum), at,
+	        header.length);
+}
+
+static bool point_fadt(struct script *script, uint8_t *tables, size_t at)
+{
+	return point(script, TABLES_FILE, at + offsetof(struct acpi_fadt, firmware_ctrl), 4) &&
+	       point(script, TABLES_FILE, at + offsetof(struct acpi_fadt, dsdt), 4) &&
+	       point(script, TABLES_FILE, at + offsetof(struct acpi_fadt, x_dsdt), 8) &&
+	       sum_table(script, tables, at);
+}
+
+/* The tables were built for address 0, so each pointer is an offset that firmware adds its address
+ * to; the sums are made anew after that. */
+static bool write_script(struct script *script, uint8_t *tables)
+{
+	struct acpi_rsdp rsdp;
+	struct acpi_header xsdt;
+	size_t at;
+
+	memcpy(&rsdp, tables, sizeof(rsdp));
+	memcpy(&xsdt, tables + rsdp.xsdt, sizeof(xsdt));
+	if (!allocate(script, TABLES_FILE, 64, FW_CFG_LOADER_HIGH) ||
+	        !allocate(script, RSDP_FILE, 16, FW_CFG_LOADER_LOW))
+		return false;
+	for (at = rsdp.xsdt + sizeof(xsdt); at < rsdp.xsdt + xsdt.length; at += sizeof(uint64_t)) {
+		uint64_t table;
+
+		memcpy(&table, tables + at, sizeof(table));
+		if (!point(script, TABLES_FILE, at, sizeof(table)) ||
+		        (memcmp(tables + table, "FACP", 4) == 0 &&
+		                !point_fadt(script, tables, table)))
+			return false;
+	}
+	return sum_table(script, tables, rsdp.xsdt) &&
+	       point(script, RSDP_FILE, offsetof(struct acpi_rsdp, xsdt), 8) &&
+	       sum(script, RSDP_FILE, tables, offsetof(struct acpi_rsdp, checksum), 0,
+	               ACPI_RSDP_V1_BYTES) &&
+	       sum(script, RSDP_FILE, tables, offsetof(struct acpi_rsdp, checksum_all), 0,
+	               sizeof(rsdp));
+}
+
+static int add_tables(
+        struct firmware *firmware, const struct pci_bus *pci, unsigned cpus, uint64_t ram_bytes)
+{
+	const struct acpi_config config = {cpus, ram_bytes, pci->window64_bytes};
+	struct script script = {firmware->script, firmware->script + FIRMWARE_SCRIPT_MAX};
+	size_t bytes = acpi_build(&config, 0, firmware->tables, sizeof(firmware->tables));
+
+	if (bytes == 0 || !write_script(&script, firmware->tables))
+		return -ENOSPC;
+	fw_cfg_add_file(&firmware->fw_cfg, TABLES_FILE, firmware->tables, (uint32_t)bytes);
+	fw_cfg_add_file(&firmware->fw_cfg, RSDP_FILE, firmware->tables, sizeof(struct acpi_rsdp));
+	fw_cfg_add_file(&firmware->fw_cfg, "etc/table-loader", firmware->script,
+	        (uint32_t)((size_t)(script.next - firmware->script) * sizeof(*script.next)));
+	return 0;
+}
+
+static void add_memory(struct firmware *firmware, uint64_t ram_bytes)
+{
+	uint64_t low = layout_ram_low(ram_bytes);
+	unsigned count = 0;
+
+	firmware->e820[count++] = (struct fw_cfg_e820){0, low, BOOT_E820_RAM};
+	if (ram_bytes > low)
+		firmware->e820[count++] = (struct fw_cfg_e820){
+		        LAYOUT_FOUR_GIB, ram_bytes - low, BOOT_E820_RAM};
+	fw_cfg_add_file(&firmware->fw_cfg, "etc/e820", firmware->e820,
+	        (uint32_t)(count * sizeof(firmware->e820[0])));
+}
+
+/* Of guest-physical addresses; the guest's CPUID has root's. OVMF places BARs in the uppermost
+ * eighth of them, or behind RAM, so all of that is the bus's. */
+static unsigned address_bits(void)
+{
+	unsigned eax = 0, ebx, ecx, edx;
+
+	return __get_cpuid(0x80000008, &eax, &ebx, &ecx, &edx) ? eax & 0xff : 36;
+}
+
+int firmware_attach(struct firmware *firmware, const char *path, struct pci_bus *pci,
+        const struct gmem *gmem, const struct vault *vault, unsigned cpus, uint64_t ram_bytes)
+{
+	int rc;
+
+	*firmware = (struct firmware){.path = path};
+	pci->window64_bytes = (1ull << address_bits()) - pci->window64;
+	add_functions(firmware, pci);
+	rc = fw_cfg_attach(&firmware->fw_cfg, gmem, vault, cpus);
+	if (rc != 0)
+		return rc;
+	add_memory(firmware, ram_bytes);
+	return add_tables(firmware, pci, cpus, ram_bytes);
+}
+
+static int open_image(
+        const char *path, uint64_t room, uint64_t *bytes, char *error, size_t error_bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat info;
+
+	if (fd < 0 || fstat(fd, &info) != 0) {
+		snprintf(error, error_bytes, "firmware %s: %s", path, strerror(errno));
+	} else if (!S_ISREG(info.st_mode) || info.st_size == 0 || (uint64_t)info.st_size > room) {
+		snprintf(error, error_bytes,
+		        "firmware %s: must be a file of at most %" PRIu64 " MiB", path, room >> 20);
+	} else {
+		*bytes = (uint64_t)info.st_size;
+		return fd;
+	}
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+int firmware_load(const struct firmware *firmware, const struct gmem *gmem, uint64_t firmware_bytes,
+        char *error, size_t error_bytes)
+{
+	uint64_t bytes = 0;
+	int fd = open_image(firmware->path, firmware_bytes, &bytes, error, error_bytes);
+	bool good;
+
+	if (fd < 0)
+		return -EINVAL;
+	gmem_zero(gmem, LAYOUT_FOUR_GIB - firmware_bytes, firmware_bytes);
+	good = boot_read(fd, 0, gmem_range(gmem, LAYOUT_FOUR_GIB - bytes, bytes), bytes);
+	close(fd);
+	if (good)
+		return 0;
+	snprintf(error, error_bytes, "firmware %s: cannot be read", firmware->path);
+	return -EINVAL;
+}
+
+void firmware_reset(struct firmware *firmware)
+{
+	fw_cfg_reset(&firmware->fw_cfg);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A VM that begins as a PC does: a firmware image below 4 GiB, and what OVMF and SeaBIOS want to
+ * find of a PC of the 440FX's time. */
+#pragma once
+
+#include "vmm/fw_cfg.h"
+#include "vmm/gmem.h"
+#include "vmm/pci.h"
+
+/*
+ * The image is copied to the end of the VM's firmware memory at each start; the guest may write to
+ * that memory, and what it wrote is gone at its next start. (So OVMF finds no flash there, and
+ * keeps its variables in RAM.) vCPU 0 begins at the reset vector.
+ *
+ * Slot 0 says it is a 440FX, whose configuration space lies at the ports alone; slot 1 has an ISA
+ * bridge (below which OVMF looks for the serial port) and the power-management function that tells
+ * where the PM timer is. Neither keeps anything that the guest writes.
+ */
+#define FIRMWARE_HOST_BRIDGE  0x1237u /* Intel's 82441FX: OVMF knows the board by it */
+#define FIRMWARE_ISA_SLOT     1u
+#define FIRMWARE_TABLES_BYTES 0x20000u
+#define FIRMWARE_SCRIPT_MAX   32u
+
+struct firmware {
+	const char *path; /* NULL: this VM has none */
+	struct fw_cfg fw_cfg;
+	struct pci_function isa, power;
+	struct fw_cfg_e820 e820[2];
+	struct fw_cfg_loader script[FIRMWARE_SCRIPT_MAX];
+	uint8_t tables[FIRMWARE_TABLES_BYTES];
+};
+
+/* 0 or a negative errno. Needs: path stays where it is. */
+int firmware_attach(struct firmware *firmware, const char *path, struct pci_bus *pci,
+        const struct gmem *gmem, const struct vault *vault, unsigned cpus, uint64_t ram_bytes);
+/* Copies the image. -EINVAL with one line in `error`. Needs: no vCPU runs. */
+int firmware_load(const struct firmware *firmware, const struct gmem *gmem, uint64_t firmware_bytes,
+        char *error, size_t error_bytes);
+void firmware_reset(struct firmware *firmware);
