@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What GRUB boots: an ISO with hyp by Multiboot 2, in BIOS and UEFI mode alike, and a UEFI guest's disk."""
+"""What GRUB boots: an ISO with hyp by Multiboot 2, in BIOS and UEFI mode alike, and the disks of guests with firmware."""
 import os
 import shutil
 import subprocess
@@ -51,35 +51,46 @@ def build(boot, below, tell=None):
 
 
 OVMF = "/usr/share/ovmf/OVMF.fd"
-GUEST_MENU = """linux /vmlinuz console=ttyS0 panic=-1
-initrd /initrd.img
+SEABIOS = "/usr/share/seabios/bios-256k.bin"
+# What GRUB does on a guest's disk: {root} finds the partition, {bits} is what the BIOS' loader wants at its commands.
+GUEST_MENU = """{root}
+linux{bits} /vmlinuz console=ttyS0 panic=-1
+initrd{bits} /initrd.img
 boot
 """
-# Where GRUB finds its menu: it was started from a partition that it does not know.
-GUEST_FIRST = "search --file --set=root /keel-guest.cfg\nconfigfile /keel-guest.cfg\n"
-GUEST_MODULES = "part_gpt fat linux search search_fs_file configfile boot"
-ESP_MIB = 90
+GUEST_MODULES = "fat search search_fs_file boot"
+PARTITION_MIB = 40
+# The file system is the same on both; $folder has what differs.
+GUEST_SCRIPT = """cd {folder}
+grub-mkimage -O x86_64-efi -o boot.efi -p / -c uefi.cfg {modules} part_gpt linux
+grub-mkimage -O i386-pc -o core.img -p / -c bios.cfg {modules} part_msdos biosdisk linux16
+truncate -s {mib}M fs.img; mformat -i fs.img ::
+mmd -i fs.img ::/EFI ::/EFI/BOOT; mcopy -i fs.img boot.efi ::/EFI/BOOT/BOOTX64.EFI
+mcopy -i fs.img {kernel} ::/vmlinuz; mcopy -i fs.img {initrd} ::/initrd.img
+for kind in gpt dos; do truncate -s $(({mib} + 2))M $kind.img; dd if=fs.img of=$kind.img bs=1M seek=1 conv=notrunc status=none; done
+echo 'label: gpt\n2048,{mib}M,U' | sfdisk -q gpt.img
+echo 'label: dos\n2048,{mib}M,c,*' | sfdisk -q dos.img
+dd if=/usr/lib/grub/i386-pc/boot.img of=dos.img bs=440 count=1 conv=notrunc status=none
+dd if=core.img of=dos.img bs=512 seek=1 conv=notrunc status=none"""
 
 
-def build_uefi_guest(kernel, tell=None):
-    """An ext4 disk for root with OVMF.fd, and gpt.img: a VM's disk that boots as a removable one."""
+def build_firmware_guests(kernel, tell=None):
+    """An ext4 disk for root with OVMF.fd, bios-256k.bin, and a VM's disk for each: gpt.img and dos.img."""
     initrd = initramfs.build_guest(kernel)
+    menus = {"uefi.cfg": GUEST_MENU.format(root="search --file --set=root /vmlinuz", bits=""),
+             "bios.cfg": GUEST_MENU.format(root="set root=(hd0,msdos1)", bits="16")}
 
     def make(path):
-        with tempfile.TemporaryDirectory(prefix="keel-uefi-") as folder:
-            for name, text in (("first.cfg", GUEST_FIRST), ("menu.cfg", GUEST_MENU)):
+        with tempfile.TemporaryDirectory(prefix="keel-firmware-") as folder:
+            for name, text in menus.items():
                 with open(os.path.join(folder, name), "w", encoding="utf-8") as out:
                     out.write(text)
-            debian.run(["sh", "-ec", f"""cd {folder}
-                grub-mkimage -O x86_64-efi -o boot.efi -p / -c first.cfg {GUEST_MODULES}
-                truncate -s {ESP_MIB}M esp.img; mformat -i esp.img -F ::
-                mmd -i esp.img ::/EFI ::/EFI/BOOT; mcopy -i esp.img boot.efi ::/EFI/BOOT/BOOTX64.EFI
-                mcopy -i esp.img menu.cfg ::/keel-guest.cfg
-                mcopy -i esp.img {kernel.image} ::/vmlinuz; mcopy -i esp.img {initrd} ::/initrd.img
-                truncate -s {ESP_MIB + 2}M gpt.img; echo 'label: gpt\n2048,{ESP_MIB}M,U' | sfdisk -q gpt.img
-                dd if=esp.img of=gpt.img bs=1M seek=1 conv=notrunc status=none"""], "building a UEFI guest's disk",
+            script = GUEST_SCRIPT.format(folder=folder, modules=GUEST_MODULES, mib=PARTITION_MIB,
+                                         kernel=kernel.image, initrd=initrd)
+            debian.run(["sh", "-ec", script], "building disks for guests with firmware",
                        env={**os.environ, "PATH": f"{os.environ['PATH']}:/sbin:/usr/sbin"})
-            debian.make_ext4(path, ESP_MIB + 40, f'cp {folder}/gpt.img {OVMF} "$tree"', "keel-uefi")
+            debian.make_ext4(path, 2 * PARTITION_MIB + 40,
+                             f'cp {folder}/gpt.img {folder}/dos.img {OVMF} {SEABIOS} "$tree"', "keel-firmware")
 
-    inputs = [kernel.deb, os.path.basename(initrd), GUEST_MENU, GUEST_FIRST, ("file", __file__), ("file", OVMF)]
-    return cache.get("uefi-guest", ".img", inputs, make, tell)
+    inputs = [kernel.deb, os.path.basename(initrd), *menus.values(), ("file", __file__), ("file", OVMF), ("file", SEABIOS)]
+    return cache.get("firmware-guests", ".img", inputs, make, tell)

@@ -96,6 +96,8 @@ static void put_bridge_windows(struct aml *aml, const struct acpi_config *config
 	aml_resource_io_window(aml, 0, PCI_CONFIG_ADDRESS_PORT - 1);
 	aml_resource_io_window(aml, PCI_CONFIG_ADDRESS_PORT + 8, 0xffff);
 	aml_resource_memory32(aml, (uint32_t)LAYOUT_PCI32, (uint32_t)LAYOUT_PCI32_BYTES);
+	aml_resource_memory32(
+	        aml, (uint32_t)LAYOUT_PCI32_UPPER, (uint32_t)LAYOUT_PCI32_UPPER_BYTES);
 	aml_resource_memory64(aml, layout_pci64(config->ram_bytes), config->window64_bytes);
 	aml_close_resources(aml, &crs);
 }

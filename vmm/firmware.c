@@ -17,14 +17,16 @@
 #include "vmm/boot.h"
 #include "vmm/layout.h"
 
-#define VENDOR_INTEL     0x8086u
-#define ISA_BRIDGE       0x7000u /* PIIX3's */
-#define POWER            0x7113u /* PIIX4's */
+/* Not Intel's ids: SeaBIOS, and drivers for these, would look for the rest of such a chip. */
+#define VENDOR           0x4b45u
+#define ISA_BRIDGE       0x0002u
+#define POWER            0x0003u
 #define CLASS_ISA_BRIDGE 0x060100u
 #define CLASS_OTHER      0x068000u
 #define POWER_BASE       0x40u /* PIIX4 datasheet §7.1: the ports' base, and that they are on */
 #define POWER_MISC       0x80u
 #define POWER_MISC_PORTS 0x01u
+#define BIOS_SHADOW      0x40000u /* SeaBIOS finds no chip to ask for more of itself */
 #define TABLES_FILE      "etc/acpi/tables"
 #define RSDP_FILE        "etc/acpi/rsdp"
 
@@ -32,13 +34,22 @@ static void add_functions(struct firmware *firmware, struct pci_bus *pci)
 {
 	const uint32_t base = LAYOUT_PM1A_EVENT | PCI_BAR_IO;
 
-	pci_function_init(&firmware->isa, VENDOR_INTEL, ISA_BRIDGE, CLASS_ISA_BRIDGE);
-	pci_function_init(&firmware->power, VENDOR_INTEL, POWER, CLASS_OTHER);
+	pci_function_init(&firmware->isa, VENDOR, ISA_BRIDGE, CLASS_ISA_BRIDGE);
+	pci_function_init(&firmware->power, VENDOR, POWER, CLASS_OTHER);
 	memcpy(firmware->power.config + POWER_BASE, &base, sizeof(base));
 	firmware->power.config[POWER_MISC] = POWER_MISC_PORTS;
 	firmware->isa.config[PCI_HEADER_TYPE] = PCI_HEADER_MULTI;
 	pci_add_fixed(pci, &firmware->isa, FIRMWARE_ISA_SLOT, 0);
 	pci_add_fixed(pci, &firmware->power, FIRMWARE_ISA_SLOT, 3);
+}
+
+void firmware_mark_bridge(struct pci_function *host_bridge)
+{
+	const uint16_t ids[] = {
+	        0x1af4, 0x1100}; /* vendor and device, as QEMU's machines have them */
+
+	memcpy(host_bridge->config + offsetof(struct pci_header, subsystem_vendor_id), ids,
+	        sizeof(ids));
 }
 
 /* The script under construction. */
@@ -221,7 +232,7 @@ static int open_image(
 int firmware_load(const struct firmware *firmware, const struct gmem *gmem, uint64_t firmware_bytes,
         char *error, size_t error_bytes)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, shadow;
 	int fd = open_image(firmware->path, firmware_bytes, &bytes, error, error_bytes);
 	bool good;
 
@@ -230,6 +241,10 @@ int firmware_load(const struct firmware *firmware, const struct gmem *gmem, uint
 	gmem_zero(gmem, LAYOUT_FOUR_GIB - firmware_bytes, firmware_bytes);
 	good = boot_read(fd, 0, gmem_range(gmem, LAYOUT_FOUR_GIB - bytes, bytes), bytes);
 	close(fd);
+	/* A BIOS jumps from the reset vector to its segment F000h, below 1 MiB. */
+	shadow = bytes < BIOS_SHADOW ? bytes : BIOS_SHADOW;
+	gmem_write(gmem, LAYOUT_HIGH_MEMORY - shadow,
+	        gmem_range(gmem, LAYOUT_FOUR_GIB - shadow, shadow), shadow);
 	if (good)
 		return 0;
 	snprintf(error, error_bytes, "firmware %s: cannot be read", firmware->path);

@@ -8,13 +8,14 @@
 #include "vmm/pci.h"
 
 /*
- * The image is copied to the end of the VM's firmware memory at each start; the guest may write to
- * that memory, and what it wrote is gone at its next start. (So OVMF finds no flash there, and
- * keeps its variables in RAM.) vCPU 0 begins at the reset vector.
+ * The image is copied to the end of the VM's firmware memory at each start, its last 256 KiB to the
+ * end of the first MiB too. The guest may write to both, and what it wrote is gone at its next
+ * start; so OVMF finds no flash there and keeps its variables in RAM. vCPU 0 begins at the reset
+ * vector.
  *
- * Slot 0 says it is a 440FX, whose configuration space lies at the ports alone; slot 1 has an ISA
- * bridge (below which OVMF looks for the serial port) and the power-management function that tells
- * where the PM timer is. Neither keeps anything that the guest writes.
+ * Slot 0 has the device id of a 440FX, whose configuration space lies at the ports alone; slot 1
+ * has an ISA bridge (below which OVMF looks for the serial port) and the power-management function
+ * that tells where the PM timer is. Neither keeps anything that the guest writes.
  */
 #define FIRMWARE_HOST_BRIDGE  0x1237u /* Intel's 82441FX: OVMF knows the board by it */
 #define FIRMWARE_ISA_SLOT     1u
@@ -30,6 +31,8 @@ struct firmware {
 	uint8_t tables[FIRMWARE_TABLES_BYTES];
 };
 
+/* The subsystem ids by which SeaBIOS knows a machine that has fw_cfg. Before pci_add. */
+void firmware_mark_bridge(struct pci_function *host_bridge);
 /* 0 or a negative errno. Needs: path stays where it is. */
 int firmware_attach(struct firmware *firmware, const char *path, struct pci_bus *pci,
         const struct gmem *gmem, const struct vault *vault, unsigned cpus, uint64_t ram_bytes);

@@ -29,16 +29,21 @@
 #define LAYOUT_PCI32_BYTES 0x20000000ull
 #define LAYOUT_ECAM        0xe0000000ull
 #define LAYOUT_ECAM_BYTES  0x100000ull /* bus 0 only */
-#define LAYOUT_IOAPIC      0xfec00000u /* hyp's */
-#define LAYOUT_HPET        0xfed00000u
-#define LAYOUT_LAPIC       0xfee00000u
+/* Where SeaBIOS places BARs: downwards from the IOAPIC. */
+#define LAYOUT_PCI32_UPPER       0xf0000000ull
+#define LAYOUT_PCI32_UPPER_BYTES 0xec00000ull
+#define LAYOUT_IOAPIC            0xfec00000u /* hyp's */
+#define LAYOUT_HPET              0xfed00000u
+#define LAYOUT_LAPIC             0xfee00000u
 
 /* The 64-bit window begins above RAM, at a multiple of its size. */
 #define LAYOUT_PCI64_BYTES (1ull << 34)
 
 _Static_assert(LAYOUT_PCI32 >= KEEL_RAM_BELOW_4G, "BAR window above low RAM");
 _Static_assert(LAYOUT_PCI32 + LAYOUT_PCI32_BYTES <= LAYOUT_ECAM, "ECAM above the BAR window");
-_Static_assert(LAYOUT_ECAM + LAYOUT_ECAM_BYTES <= LAYOUT_IOAPIC, "platform above ECAM");
+_Static_assert(LAYOUT_ECAM + LAYOUT_ECAM_BYTES <= LAYOUT_PCI32_UPPER, "and the other above it");
+_Static_assert(LAYOUT_PCI32_UPPER + LAYOUT_PCI32_UPPER_BYTES <= LAYOUT_IOAPIC,
+        "platform above all that is PCI's");
 _Static_assert(LAYOUT_LAPIC < LAYOUT_FOUR_GIB - KEEL_FIRMWARE_MAX, "firmware above all");
 _Static_assert(LAYOUT_CMDLINE + LAYOUT_CMDLINE_MAX <= LAYOUT_EBDA, "boot data below the EBDA");
 _Static_assert(LAYOUT_HANDED + LAYOUT_HANDED_BYTES <= LAYOUT_EBDA, "and what kernels are told");

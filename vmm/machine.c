@@ -78,6 +78,8 @@ static int attach_platform(struct machine *machine)
 	pci_function_init(&machine->host_bridge, HOST_BRIDGE_VENDOR,
 	        has_firmware(machine) ? FIRMWARE_HOST_BRIDGE : HOST_BRIDGE_DEVICE,
 	        PCI_CLASS_HOST_BRIDGE);
+	if (has_firmware(machine))
+		firmware_mark_bridge(&machine->host_bridge);
 	rc = pci_add(&machine->pci, &machine->host_bridge, 0);
 	if (rc == 0)
 		rc = pm_attach(&machine->pm, machine->hv, &machine->vault);

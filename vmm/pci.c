@@ -159,6 +159,8 @@ uint64_t pci_bar_address(const struct pci_function *fn, unsigned bar)
 	if (b->flags & PCI_BAR_64)
 		at |= (uint64_t)config_get32(fn, PCI_BAR0 + 4 * bar + 4) << 32;
 	return lies_in(at, b->bytes, LAYOUT_PCI32, LAYOUT_PCI32_BYTES) ||
+	                       lies_in(at, b->bytes, LAYOUT_PCI32_UPPER,
+	                               LAYOUT_PCI32_UPPER_BYTES) ||
 	                       lies_in(at, b->bytes, fn->bus->window64, fn->bus->window64_bytes)
 	               ? at
 	               : PCI_BAR_SILENT;

@@ -372,6 +372,9 @@ static void test_image(void **state)
 	assert_int_equal(firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), 0);
 	assert_memory_equal(gmem_range(&gmem, LAYOUT_FOUR_GIB - sizeof(image), sizeof(image)),
 	        image, sizeof(image));
+	/* And below 1 MiB, where a BIOS goes on. */
+	assert_memory_equal(gmem_range(&gmem, LAYOUT_HIGH_MEMORY - sizeof(image), sizeof(image)),
+	        image, sizeof(image));
 	assert_int_equal(gmem_range(&gmem, LAYOUT_FOUR_GIB - FIRMWARE_BYTES, 1)[0], 0);
 	assert_int_equal(ftruncate(fd, (off_t)FIRMWARE_BYTES + 1), 0);
 	assert_int_equal(
