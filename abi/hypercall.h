@@ -112,7 +112,8 @@ KEEL_ASSERT_SIZE(struct keel_hc_ranges, 272);
 
 /*
  * Guest RAM lies at GPA 0 up to min(ram_bytes, KEEL_RAM_BELOW_4G) and the rest from 4 GiB; but the
- * last firmware_bytes of it end at 4 GiB, where a CPU begins after a reset.
+ * last firmware_bytes of it end at 4 GiB, where a CPU begins after a reset; a guest's write to
+ * those is an exit.
  * Everything else that is not hyp's own platform (abi: FEC00000h, FED00000h, FEE00000h) and no
  * doorbell is an exit to root.
  */

@@ -253,6 +253,12 @@ static bool key_firmware(const struct reader *reader, const struct conf_node *no
 	return read_path(reader, node, ((struct vmfile *)out)->firmware);
 }
 
+static bool key_firmware_vars(const struct reader *reader, const struct conf_node *node, void *out)
+{
+	((struct vmfile *)out)->line.firmware_vars = node->line;
+	return read_path(reader, node, ((struct vmfile *)out)->firmware_vars);
+}
+
 static bool key_cmdline(const struct reader *reader, const struct conf_node *node, void *out)
 {
 	struct vmfile *vm = out;
@@ -515,6 +521,7 @@ static const struct key vm_keys[] = {
         {"initrd", key_initrd, NULL, false},
         {"cmdline", key_cmdline, NULL, false},
         {"firmware", key_firmware, NULL, false},
+        {"firmware_vars", key_firmware_vars, NULL, false},
         {"disk", key_disk, NULL, true},
         {"net", key_net, NULL, true},
         {"rng", key_rng, NULL, false},
@@ -536,6 +543,9 @@ static bool settle_start(const struct reader *reader, const struct vmfile *vm)
 		return refuse(reader, 1,
 		        "the VM has neither 'kernel' nor 'firmware'; add for example: kernel = "
 		        "/boot/vmlinuz, or: firmware = /usr/share/ovmf/OVMF.fd");
+	if (vm->firmware[0] == '\0' && vm->firmware_vars[0] != '\0')
+		return refuse(reader, vm->line.firmware_vars,
+		        "'firmware_vars' are for a firmware; add 'firmware', or remove it");
 	if (vm->firmware[0] != '\0' &&
 	        (vm->kernel[0] != '\0' || vm->initrd[0] != '\0' || vm->cmdline[0] != '\0'))
 		return refuse(reader, vm->line.firmware,

@@ -58,6 +58,7 @@ struct vmfile {
 	char initrd[DEFINITION_PATH_BYTES];
 	char cmdline[2048];
 	char firmware[DEFINITION_PATH_BYTES]; /* empty: kernel is not */
+	char firmware_vars[DEFINITION_PATH_BYTES];
 	unsigned disk_count;
 	struct vmfile_disk disks[DEFINITION_MAX_DISKS];
 	unsigned net_count;
@@ -72,7 +73,7 @@ struct vmfile {
 	enum definition_policy on_reboot;
 	enum definition_policy on_poweroff;
 	struct { /* of the keys that a later check may find wrong */
-		unsigned name, cpus, memory, kernel, initrd, firmware, without_root;
+		unsigned name, cpus, memory, kernel, initrd, firmware, firmware_vars, without_root;
 	} line;
 };
 
@@ -116,5 +117,5 @@ struct vmfile_room {
 bool vmfile_check_room(
         const struct vmfile *vm, const struct vmfile_room *room, struct vmfile_error *error);
 uint64_t vmfile_vault_bytes(const struct vmfile *vm);
-/* What the file of the firmware takes, in whole pages of hyp's; 0: none, or it cannot be read. */
+/* What the files of the firmware take, in whole pages of hyp's; 0: none, or it cannot be read. */
 uint32_t vmfile_firmware_bytes(const struct vmfile *vm);

@@ -134,6 +134,7 @@ static bool check_initrd(const struct vmfile *vm, struct vmfile_error *error)
 }
 
 #define FIRMWARE_MIN 65536 /* a BIOS has its segment F000h */
+#define PAGE_OF_HYP  (2u << 20)
 
 static bool check_firmware(const struct vmfile *vm, struct vmfile_error *error)
 {
@@ -153,13 +154,44 @@ static bool check_firmware(const struct vmfile *vm, struct vmfile_error *error)
 	return true;
 }
 
-uint32_t vmfile_firmware_bytes(const struct vmfile *vm)
+static bool check_firmware_vars(const struct vmfile *vm, struct vmfile_error *error)
 {
 	struct stat info;
 
-	if (vm->firmware[0] == '\0' || stat(vm->firmware, &info) != 0)
-		return 0;
-	return (uint32_t)((info.st_size + (2 << 20) - 1) / (2 << 20) * (2 << 20));
+	if (vm->firmware_vars[0] == '\0')
+		return true;
+	if (access(vm->firmware_vars, R_OK | W_OK) != 0 || stat(vm->firmware_vars, &info) != 0)
+		return refuse(error, vm, vm->line.firmware_vars,
+		        "firmware_vars %s: %s; copy the file that belongs to the firmware there, "
+		        "as "
+		        "/usr/share/OVMF/OVMF_VARS_4M.fd to OVMF_CODE_4M.fd",
+		        vm->firmware_vars, strerror(errno));
+	if (!S_ISREG(info.st_mode) || info.st_size == 0 || info.st_size % 4096 != 0 ||
+	        vmfile_firmware_bytes(vm) > KEEL_FIRMWARE_MAX)
+		return refuse(error, vm, vm->line.firmware_vars,
+		        "firmware_vars %s is no file of whole pages, or larger than 16 MiB with "
+		        "the "
+		        "firmware; copy the one that belongs to the firmware, as "
+		        "/usr/share/OVMF/OVMF_VARS_4M.fd to OVMF_CODE_4M.fd",
+		        vm->firmware_vars);
+	return true;
+}
+
+static uint64_t size_of(const char *path)
+{
+	struct stat info;
+
+	return path[0] == '\0' || stat(path, &info) != 0 || info.st_size < 0 ||
+	                       (uint64_t)info.st_size > KEEL_FIRMWARE_MAX
+	               ? 0
+	               : (uint64_t)info.st_size;
+}
+
+uint32_t vmfile_firmware_bytes(const struct vmfile *vm)
+{
+	uint64_t bytes = size_of(vm->firmware) + size_of(vm->firmware_vars);
+
+	return (uint32_t)((bytes + PAGE_OF_HYP - 1) / PAGE_OF_HYP * PAGE_OF_HYP);
 }
 
 /* Whether someone holds a lock that excludes one of ours there. */
@@ -234,8 +266,9 @@ static bool check_disks(const struct vmfile *vm, bool start, struct vmfile_error
 
 bool vmfile_check_files(const struct vmfile *vm, bool start, struct vmfile_error *error)
 {
-	return (vm->firmware[0] != '\0' ? check_firmware(vm, error)
-	                                : check_kernel(vm, error) && check_initrd(vm, error)) &&
+	return (vm->firmware[0] != '\0'
+	                       ? check_firmware(vm, error) && check_firmware_vars(vm, error)
+	                       : check_kernel(vm, error) && check_initrd(vm, error)) &&
 	       check_disks(vm, start, error);
 }
 

@@ -147,6 +147,7 @@ static cJSON *make_common(const struct vmfile *vm, const char (*taps)[16])
 	cJSON_AddNumberToObject(object, "cpus", vm->cpus);
 	cJSON_AddNumberToObject(object, "memory_bytes", (double)vm->memory_bytes);
 	add_text(object, "firmware", vm->firmware);
+	add_text(object, "firmware_vars", vm->firmware_vars);
 	add_text(object, "kernel", vm->kernel);
 	add_text(object, "initrd", vm->initrd);
 	add_text(object, "cmdline", vm->cmdline);

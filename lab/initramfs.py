@@ -99,18 +99,19 @@ def build_root(kernel, tell=None):
     return cache.get("root-initramfs", ".cpio", inputs, build, tell)
 
 
-def build_guest(kernel, tell=None):
-    """The guests' initramfs: goes on to root= if given, else runs keel.run= or leaves a shell."""
+def build_guest(kernel, tell=None, more=()):
+    """The guests' initramfs: goes on to root= if given, else runs keel.run= or leaves a shell. more: modules."""
+    modules = [*GUEST_MODULES, *more]
     files = list_files("guest")
 
     def build(path):
         archive = Archive()
         add_base(archive)
-        add_modules(archive, kernel, GUEST_MODULES)
+        add_modules(archive, kernel, modules)
         add_files(archive, files)
         archive.write(path)
 
-    inputs = [kernel.deb, " ".join(GUEST_MODULES), ("file", __file__), ("file", BUSYBOX)]
+    inputs = [kernel.deb, " ".join(modules), ("file", __file__), ("file", BUSYBOX)]
     inputs += [("file", f) for f in files]
     return cache.get("guest-initramfs", ".cpio", inputs, build, tell)
 

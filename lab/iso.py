@@ -51,46 +51,56 @@ def build(boot, below, tell=None):
 
 
 OVMF = "/usr/share/ovmf/OVMF.fd"
+OVMF_SPLIT = ("/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd")
 SEABIOS = "/usr/share/seabios/bios-256k.bin"
 # What GRUB does on a guest's disk: {root} finds the partition, {bits} is what the BIOS' loader wants at its commands.
 GUEST_MENU = """{root}
-linux{bits} /vmlinuz console=ttyS0 panic=-1
+linux{bits} /vmlinuz console=ttyS0 panic=-1 keel.way={way}
 initrd{bits} /initrd.img
 boot
 """
+GUEST_ROOT = {"removable": "search --file --set=root /vmlinuz", "installed": "search --file --set=root /vmlinuz",
+              "bios": "set root=(hd0,msdos1)"}
 GUEST_MODULES = "fat search search_fs_file boot"
+GUEST_INSTALLED = "\\EFI\\debian\\grubx64.efi"
 PARTITION_MIB = 40
-# The file system is the same on both; $folder has what differs.
+PARTITION_START = 2048
+PARTITION_UUID = "4b45454c-0000-4000-8000-000000000001"
+# The file system is the same on both.
 GUEST_SCRIPT = """cd {folder}
-grub-mkimage -O x86_64-efi -o boot.efi -p / -c uefi.cfg {modules} part_gpt linux
+for way in removable installed; do
+	grub-mkimage -O x86_64-efi -o $way.efi -p / -c $way.cfg {modules} part_gpt linux
+done
 grub-mkimage -O i386-pc -o core.img -p / -c bios.cfg {modules} part_msdos biosdisk linux16
 truncate -s {mib}M fs.img; mformat -i fs.img ::
-mmd -i fs.img ::/EFI ::/EFI/BOOT; mcopy -i fs.img boot.efi ::/EFI/BOOT/BOOTX64.EFI
+mmd -i fs.img ::/EFI ::/EFI/BOOT ::/EFI/debian
+mcopy -i fs.img removable.efi ::/EFI/BOOT/BOOTX64.EFI; mcopy -i fs.img installed.efi ::/EFI/debian/grubx64.efi
 mcopy -i fs.img {kernel} ::/vmlinuz; mcopy -i fs.img {initrd} ::/initrd.img
 for kind in gpt dos; do truncate -s $(({mib} + 2))M $kind.img; dd if=fs.img of=$kind.img bs=1M seek=1 conv=notrunc status=none; done
-echo 'label: gpt\n2048,{mib}M,U' | sfdisk -q gpt.img
-echo 'label: dos\n2048,{mib}M,c,*' | sfdisk -q dos.img
+echo 'label: gpt\nstart={start}, size={mib}MiB, type=U, uuid={uuid}' | sfdisk -q gpt.img
+echo 'label: dos\nstart={start}, size={mib}MiB, type=c, bootable' | sfdisk -q dos.img
 dd if=/usr/lib/grub/i386-pc/boot.img of=dos.img bs=440 count=1 conv=notrunc status=none
 dd if=core.img of=dos.img bs=512 seek=1 conv=notrunc status=none"""
 
 
 def build_firmware_guests(kernel, tell=None):
-    """An ext4 disk for root with OVMF.fd, bios-256k.bin, and a VM's disk for each: gpt.img and dos.img."""
-    initrd = initramfs.build_guest(kernel)
-    menus = {"uefi.cfg": GUEST_MENU.format(root="search --file --set=root /vmlinuz", bits=""),
-             "bios.cfg": GUEST_MENU.format(root="set root=(hd0,msdos1)", bits="16")}
+    """An ext4 disk for root with the firmwares' files, and gpt.img and dos.img: disks that boot by UEFI and BIOS."""
+    initrd = initramfs.build_guest(kernel, more=["efivarfs"])
+    menus = {f"{way}.cfg": GUEST_MENU.format(root=root, bits="16" if way == "bios" else "", way=way)
+             for way, root in GUEST_ROOT.items()}
+    files = [OVMF, *OVMF_SPLIT, SEABIOS]
 
     def make(path):
         with tempfile.TemporaryDirectory(prefix="keel-firmware-") as folder:
             for name, text in menus.items():
                 with open(os.path.join(folder, name), "w", encoding="utf-8") as out:
                     out.write(text)
-            script = GUEST_SCRIPT.format(folder=folder, modules=GUEST_MODULES, mib=PARTITION_MIB,
-                                         kernel=kernel.image, initrd=initrd)
+            script = GUEST_SCRIPT.format(folder=folder, modules=GUEST_MODULES, mib=PARTITION_MIB, start=PARTITION_START,
+                                         uuid=PARTITION_UUID, kernel=kernel.image, initrd=initrd)
             debian.run(["sh", "-ec", script], "building disks for guests with firmware",
                        env={**os.environ, "PATH": f"{os.environ['PATH']}:/sbin:/usr/sbin"})
             debian.make_ext4(path, 2 * PARTITION_MIB + 40,
-                             f'cp {folder}/gpt.img {folder}/dos.img {OVMF} {SEABIOS} "$tree"', "keel-firmware")
+                             f'cp {folder}/gpt.img {folder}/dos.img {" ".join(files)} "$tree"', "keel-firmware")
 
-    inputs = [kernel.deb, os.path.basename(initrd), *menus.values(), ("file", __file__), ("file", OVMF), ("file", SEABIOS)]
+    inputs = [kernel.deb, os.path.basename(initrd), *menus.values(), ("file", __file__), *[("file", f) for f in files]]
     return cache.get("firmware-guests", ".img", inputs, make, tell)

@@ -203,6 +203,11 @@ static bool key_firmware(struct reader *reader, const cJSON *item, void *out)
 	return read_path(reader, item, ((struct definition *)out)->firmware);
 }
 
+static bool key_firmware_vars(struct reader *reader, const cJSON *item, void *out)
+{
+	return read_path(reader, item, ((struct definition *)out)->firmware_vars);
+}
+
 static bool key_cmdline(struct reader *reader, const cJSON *item, void *out)
 {
 	struct definition *definition = out;
@@ -389,6 +394,7 @@ static const struct key definition_keys[] = {
         {"initrd", key_initrd, false},
         {"cmdline", key_cmdline, false},
         {"firmware", key_firmware, false},
+        {"firmware_vars", key_firmware_vars, false},
         {"disks", key_disks, false},
         {"nets", key_nets, false},
         {"rng", key_rng, false},
@@ -423,5 +429,7 @@ int definition_parse(const char *json, struct definition *out, char *error, size
 		good = refuse(&reader, "kernel: give it, or firmware, and not both");
 	if (good && out->firmware[0] != '\0' && (out->initrd[0] != '\0' || out->cmdline[0] != '\0'))
 		good = refuse(&reader, "firmware: loads initrd and cmdline from the disk itself");
+	if (good && out->firmware_vars[0] != '\0' && out->firmware[0] == '\0')
+		good = refuse(&reader, "firmware_vars: are for firmware, which is missing");
 	return good ? 0 : -EINVAL;
 }

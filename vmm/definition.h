@@ -11,6 +11,7 @@
 
 /*
  * {"name","uuid","cpus","memory_bytes","kernel","initrd","cmdline","firmware",
+ *  "firmware_vars",
  *  "disks":[{"path","readonly","serial","iops","bandwidth","backend","fixed_buffers"}],
  *  "nets":[{"tap","mac"}],"rng","testdev","on_reboot","on_poweroff"}
  * Needed: name, uuid, cpus, memory_bytes, and either kernel or firmware. An unknown key is an
@@ -60,7 +61,8 @@ struct definition {
 	char kernel[DEFINITION_PATH_BYTES];
 	char initrd[DEFINITION_PATH_BYTES]; /* empty: none */
 	char cmdline[2048];
-	char firmware[DEFINITION_PATH_BYTES]; /* empty: a kernel is loaded */
+	char firmware[DEFINITION_PATH_BYTES];      /* empty: a kernel is loaded */
+	char firmware_vars[DEFINITION_PATH_BYTES]; /* empty: none are kept */
 	unsigned disk_count;
 	struct definition_disk disks[DEFINITION_MAX_DISKS];
 	unsigned net_count;

@@ -194,19 +194,27 @@ static unsigned address_bits(void)
 	return __get_cpuid(0x80000008, &eax, &ebx, &ecx, &edx) ? eax & 0xff : 36;
 }
 
-int firmware_attach(struct firmware *firmware, const char *path, struct pci_bus *pci,
-        const struct gmem *gmem, const struct vault *vault, unsigned cpus, uint64_t ram_bytes)
+int firmware_attach(struct firmware *firmware, const struct definition *definition,
+        struct pci_bus *pci, const struct gmem *gmem, const struct vault *vault, char *error,
+        size_t error_bytes)
 {
 	int rc;
 
-	*firmware = (struct firmware){.path = path};
+	*firmware = (struct firmware){.definition = definition};
 	pci->window64_bytes = (1ull << address_bits()) - pci->window64;
 	add_functions(firmware, pci);
-	rc = fw_cfg_attach(&firmware->fw_cfg, gmem, vault, cpus);
+	rc = fw_cfg_attach(&firmware->fw_cfg, gmem, vault, definition->cpus);
+	if (rc == 0) {
+		add_memory(firmware, definition->memory_bytes);
+		rc = add_tables(firmware, pci, definition->cpus, definition->memory_bytes);
+	}
 	if (rc != 0)
+		snprintf(error, error_bytes, "cannot tell the firmware of the VM: %s",
+		        strerror(-rc));
+	if (rc != 0 || definition->firmware_vars[0] == '\0')
 		return rc;
-	add_memory(firmware, ram_bytes);
-	return add_tables(firmware, pci, cpus, ram_bytes);
+	return flash_attach(
+	        &firmware->flash, definition->firmware_vars, gmem, vault, error, error_bytes);
 }
 
 static int open_image(
@@ -229,11 +237,12 @@ static int open_image(
 	return -1;
 }
 
-int firmware_load(const struct firmware *firmware, const struct gmem *gmem, uint64_t firmware_bytes,
+int firmware_load(struct firmware *firmware, const struct gmem *gmem, uint64_t firmware_bytes,
         char *error, size_t error_bytes)
 {
 	uint64_t bytes = 0, shadow;
-	int fd = open_image(firmware->path, firmware_bytes, &bytes, error, error_bytes);
+	int fd = open_image(
+	        firmware->definition->firmware, firmware_bytes, &bytes, error, error_bytes);
 	bool good;
 
 	if (fd < 0)
@@ -245,13 +254,25 @@ int firmware_load(const struct firmware *firmware, const struct gmem *gmem, uint
 	shadow = bytes < BIOS_SHADOW ? bytes : BIOS_SHADOW;
 	gmem_write(gmem, LAYOUT_HIGH_MEMORY - shadow,
 	        gmem_range(gmem, LAYOUT_FOUR_GIB - shadow, shadow), shadow);
-	if (good)
+	if (good && firmware->flash.section == NULL)
 		return 0;
-	snprintf(error, error_bytes, "firmware %s: cannot be read", firmware->path);
+	if (good)
+		return flash_load(&firmware->flash, LAYOUT_FOUR_GIB - firmware_bytes,
+		        LAYOUT_FOUR_GIB - bytes, error, error_bytes);
+	snprintf(error, error_bytes, "firmware %s: cannot be read", firmware->definition->firmware);
 	return -EINVAL;
 }
 
 void firmware_reset(struct firmware *firmware)
 {
 	fw_cfg_reset(&firmware->fw_cfg);
+}
+
+bool firmware_write(struct firmware *firmware, const struct hv_exit *exit)
+{
+	/* Elsewhere it is a ROM, which takes a write without effect. */
+	return flash_write(&firmware->flash, exit) ||
+	       (firmware->definition != NULL &&
+	               exit->address >= LAYOUT_FOUR_GIB - KEEL_FIRMWARE_MAX &&
+	               exit->address < LAYOUT_FOUR_GIB);
 }

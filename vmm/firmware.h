@@ -3,15 +3,17 @@
  * find of a PC of the 440FX's time. */
 #pragma once
 
+#include "vmm/definition.h"
+#include "vmm/flash.h"
 #include "vmm/fw_cfg.h"
 #include "vmm/gmem.h"
 #include "vmm/pci.h"
 
 /*
  * The image is copied to the end of the VM's firmware memory at each start, its last 256 KiB to the
- * end of the first MiB too. The guest may write to both, and what it wrote is gone at its next
- * start; so OVMF finds no flash there and keeps its variables in RAM. vCPU 0 begins at the reset
- * vector.
+ * end of the first MiB too; the flash with its variables, if there is one, lies below the image.
+ * The guest cannot write to that memory. Without a flash OVMF keeps its variables in RAM. vCPU 0
+ * begins at the reset vector.
  *
  * Slot 0 has the device id of a 440FX, whose configuration space lies at the ports alone; slot 1
  * has an ISA bridge (below which OVMF looks for the serial port) and the power-management function
@@ -23,7 +25,8 @@
 #define FIRMWARE_SCRIPT_MAX   32u
 
 struct firmware {
-	const char *path; /* NULL: this VM has none */
+	const struct definition *definition; /* NULL: this VM has none */
+	struct flash flash;
 	struct fw_cfg fw_cfg;
 	struct pci_function isa, power;
 	struct fw_cfg_e820 e820[2];
@@ -33,10 +36,14 @@ struct firmware {
 
 /* The subsystem ids by which SeaBIOS knows a machine that has fw_cfg. Before pci_add. */
 void firmware_mark_bridge(struct pci_function *host_bridge);
-/* 0 or a negative errno. Needs: path stays where it is. */
-int firmware_attach(struct firmware *firmware, const char *path, struct pci_bus *pci,
-        const struct gmem *gmem, const struct vault *vault, unsigned cpus, uint64_t ram_bytes);
+/* 0, or a negative errno with one line in `error`. Needs: definition has a firmware and stays where
+ * it is. */
+int firmware_attach(struct firmware *firmware, const struct definition *definition,
+        struct pci_bus *pci, const struct gmem *gmem, const struct vault *vault, char *error,
+        size_t error_bytes);
 /* Copies the image. -EINVAL with one line in `error`. Needs: no vCPU runs. */
-int firmware_load(const struct firmware *firmware, const struct gmem *gmem, uint64_t firmware_bytes,
+int firmware_load(struct firmware *firmware, const struct gmem *gmem, uint64_t firmware_bytes,
         char *error, size_t error_bytes);
+/* A write to its memory. False: not there. */
+bool firmware_write(struct firmware *firmware, const struct hv_exit *exit);
 void firmware_reset(struct firmware *firmware);

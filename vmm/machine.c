@@ -83,10 +83,6 @@ static int attach_platform(struct machine *machine)
 	rc = pci_add(&machine->pci, &machine->host_bridge, 0);
 	if (rc == 0)
 		rc = pm_attach(&machine->pm, machine->hv, &machine->vault);
-	if (rc == 0 && has_firmware(machine))
-		rc = firmware_attach(&machine->firmware, machine->definition.firmware,
-		        &machine->pci, &machine->gmem, &machine->vault, machine->hv->vcpus,
-		        machine->hv->ram_bytes);
 	if (rc == 0 && machine->definition.testdev)
 		rc = testdev_attach(&machine->testdev, machine->hv, &machine->vault);
 	return rc;
@@ -154,6 +150,11 @@ int machine_attach(struct machine *machine, struct hv *hv, char *error, size_t e
 		snprintf(error, error_bytes, "cannot use the vault: %s", strerror(-rc));
 		return rc;
 	}
+	if (has_firmware(machine))
+		rc = firmware_attach(&machine->firmware, &machine->definition, &machine->pci,
+		        &machine->gmem, &machine->vault, error, error_bytes);
+	if (rc != 0)
+		return rc;
 	return add_devices(machine, error, error_bytes) ? 0 : -EINVAL;
 }
 
@@ -437,7 +438,8 @@ static uint64_t dispatch(struct machine *machine, const struct hv_exit *exit)
 		        fw_cfg_pio(&machine->firmware.fw_cfg, exit, &value);
 	else
 		taken = testdev_mmio(&machine->testdev, exit->address, exit->size, write, &value) ||
-		        pci_mmio(&machine->pci, exit->address, exit->size, write, &value);
+		        pci_mmio(&machine->pci, exit->address, exit->size, write, &value) ||
+		        (write && firmware_write(&machine->firmware, exit));
 	machine->stats.unclaimed += !taken;
 	return taken ? value : UINT64_MAX;
 }

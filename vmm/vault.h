@@ -47,6 +47,7 @@ enum vault_type {
 	VAULT_INFLIGHT,       /* LIVE: all queues of a function; instance likewise */
 	VAULT_TESTDEV,        /* LIVE: struct testdev_state */
 	VAULT_FW_CFG,         /* RECORD: struct fw_cfg_state */
+	VAULT_FLASH,          /* RECORD: struct flash_state */
 };
 
 enum vault_kind {

@@ -9,12 +9,17 @@
 #define FOUR_GIB (4ull << 30)
 #define NO_RAM   UINT64_MAX
 
+bool guest_is_rom(const struct vm *vm, gpa_t gpa)
+{
+	return gpa.value >= FOUR_GIB - vm->firmware_bytes && gpa.value < FOUR_GIB;
+}
+
 /* How far into the VM's list of frames gpa lies. */
 static uint64_t ram_offset(const struct vm *vm, uint64_t gpa)
 {
 	uint64_t ram = vm->ram_bytes - vm->firmware_bytes;
 
-	if (gpa >= FOUR_GIB - vm->firmware_bytes && gpa < FOUR_GIB)
+	if (guest_is_rom(vm, GPA(gpa)))
 		return vm->ram_bytes - (FOUR_GIB - gpa);
 	if (gpa >= FOUR_GIB)
 		gpa -= FOUR_GIB - KEEL_RAM_BELOW_4G; /* RAM above the hole follows that below */
@@ -60,11 +65,11 @@ bool guest_read(struct vm *vm, gpa_t gpa, void *to, size_t bytes)
 	return true;
 }
 
-static bool all_ram(struct vm *vm, gpa_t gpa, size_t bytes)
+static bool all_writable(struct vm *vm, gpa_t gpa, size_t bytes)
 {
 	for (size_t n; bytes > 0; bytes -= n, gpa.value += n) {
 		n = piece(gpa.value, bytes);
-		if (guest_ram(vm, gpa, n) == NULL)
+		if (guest_ram(vm, gpa, n) == NULL || guest_is_rom(vm, gpa))
 			return false;
 	}
 	return true;
@@ -74,7 +79,7 @@ bool guest_write(struct vm *vm, gpa_t gpa, const void *from, size_t bytes)
 {
 	const uint8_t *in = from;
 
-	if (!all_ram(vm, gpa, bytes))
+	if (!all_writable(vm, gpa, bytes))
 		return false;
 	while (bytes > 0) {
 		size_t n = piece(gpa.value, bytes);

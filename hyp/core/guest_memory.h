@@ -13,7 +13,10 @@ struct vcpu;
  * page. The guest and root change what is there at any time: read a value once, check it, use it.
  */
 void *guest_ram(struct vm *vm, gpa_t gpa, size_t bytes);
-/* Copies within RAM, over page borders too. False: part of it is no RAM; nothing was written. */
+/* Is RAM that the guest only reads: a write of it is one to a device. */
+bool guest_is_rom(const struct vm *vm, gpa_t gpa);
+/* Copies within RAM, over page borders too. False: part of it is no RAM, or for a write ROM;
+ * nothing was written. */
 bool guest_read(struct vm *vm, gpa_t gpa, void *to, size_t bytes);
 bool guest_write(struct vm *vm, gpa_t gpa, const void *from, size_t bytes);
 

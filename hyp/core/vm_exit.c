@@ -237,7 +237,8 @@ static void exit_mmio(struct vcpu *v)
 {
 	struct vm *vm = v->vm->vm;
 
-	if (guest_ram(vm, GPA(v->exit.gpa), 1) != NULL) {
+	if (guest_ram(vm, GPA(v->exit.gpa), 1) != NULL &&
+	        !(v->exit.write && guest_is_rom(vm, GPA(v->exit.gpa)))) {
 		if (vm_log_once(vm, 0x2000000u))
 			log_line("vm %u: nested page fault on RAM at %llx, code %x", vm->id,
 			        (unsigned long long)v->exit.gpa, v->exit.vendor_code);

@@ -146,13 +146,13 @@ static uint32_t run_length(const uint32_t *frames, uint32_t left)
 }
 
 /* One stretch of guest-physical addresses onto its frames, run by run. */
-static bool map_stretch(struct vm *vm, uint64_t gpa, const uint32_t *frames, uint32_t count)
+static bool map_stretch(
+        struct vm *vm, uint64_t gpa, const uint32_t *frames, uint32_t count, unsigned flags)
 {
 	for (uint32_t i = 0, n; i < count; i += n) {
 		n = run_length(frames + i, count - i);
 		if (cpu_nested_map(&vm->partition.nested, GPA(gpa + i * LARGE_BYTES),
-		            HPA((uint64_t)frames[i] * LARGE_BYTES), n * LARGE_BYTES,
-		            CPU_NESTED_RWX) != 0)
+		            HPA((uint64_t)frames[i] * LARGE_BYTES), n * LARGE_BYTES, flags) != 0)
 			return false;
 	}
 	return true;
@@ -165,9 +165,10 @@ static bool map_ram(struct vm *vm)
 	uint32_t ram = vm->ram_frames - firmware, low = ram < below ? ram : below;
 
 	return cpu_nested_create(&vm->partition.nested, &vm->partition.arena) == 0 &&
-	       map_stretch(vm, 0, vm->frames, low) &&
-	       map_stretch(vm, 4 * GIB - vm->firmware_bytes, vm->frames + ram, firmware) &&
-	       map_stretch(vm, 4 * GIB, vm->frames + low, ram - low);
+	       map_stretch(vm, 0, vm->frames, low, CPU_NESTED_RWX) &&
+	       map_stretch(vm, 4 * GIB - vm->firmware_bytes, vm->frames + ram, firmware,
+	               CPU_NESTED_READ | CPU_NESTED_EXECUTE) &&
+	       map_stretch(vm, 4 * GIB, vm->frames + low, ram - low, CPU_NESTED_RWX);
 }
 
 static bool make_vcpus(struct vm *vm)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """VMs that begin as a PC does: OVMF from a GPT disk, by the path of removable disks, and SeaBIOS from an MBR."""
 import re
+import struct
+import uuid
 
 from harness import Hardware, Wrong, finish, has, run_case, same
 from lab import guests, images, iso
@@ -16,6 +18,11 @@ disk {{ path = /firmware/{disk} }}
 net {{ bridge = br0 }}
 """
 VMS = {"uefi": ("OVMF.fd", "gpt.img"), "bios": ("bios-256k.bin", "dos.img")}
+NVRAM = FILE.format(name="nvram", firmware="OVMF_CODE_4M.fd", disk="gpt.img") + "firmware_vars = /firmware/nvram.fd\n"
+EFIVARS = "/sys/firmware/efi/efivars"
+GLOBAL = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
+# UEFI 2.10 §8.2.1: non-volatile, for boot services and at runtime.
+ATTRIBUTES = struct.pack("<I", 7)
 # OVMF takes some ten seconds here, and says nothing until GRUB has started Linux.
 BOOT_S = 180
 KILLS = 6
@@ -60,6 +67,42 @@ def test_bios(machine):
     has(start(machine, "bios"), r"SMBIOS 2\.\d present", "a table that SeaBIOS makes")
 
 
+def make_boot_entry():
+    """UEFI 2.10 §3.1.3: a load option with the partition by its GUID and the loader's path in it."""
+    disk = struct.pack("<BBHIQQ", 4, 1, 42, 1, iso.PARTITION_START, iso.PARTITION_MIB << 11)
+    disk += uuid.UUID(iso.PARTITION_UUID).bytes_le + bytes([2, 2])
+    path = (iso.GUEST_INSTALLED + "\0").encode("utf-16-le")
+    places = disk + struct.pack("<BBH", 4, 4, 4 + len(path)) + path + bytes([0x7f, 0xff, 4, 0])
+    return ATTRIBUTES + struct.pack("<IH", 1, len(places)) + "keel\0".encode("utf-16-le") + places
+
+
+def write_variable(machine, name, data):
+    octal = "".join(f"\\{byte:03o}" for byte in data)
+    run(machine, "nvram", f"printf '{octal}' > {EFIVARS}/{name}-{GLOBAL}")
+
+
+def run(machine, name, script):
+    code, output = guests.run(machine, guests.Guest(name, kind="initramfs"), script)
+    same(code, 0, f"exit of {script} in {name}: {output}")
+    return output
+
+
+def test_variables_are_kept(machine):
+    """A boot entry of the guest's starts the loader that an installer leaves, in the VM's next life too."""
+    machine.check("keel vm kill uefi; keel vm kill bios", 60)
+    machine.check("cp /firmware/OVMF_VARS_4M.fd /firmware/nvram.fd")
+    machine.put("/tmp/nvram.conf", NVRAM)
+    machine.check("keel vm create /tmp/nvram.conf && keel vm start nvram", 60)
+    has(wait_userland(machine, "nvram"), r"Command line: .*keel\.way=removable", "the first boot's way")
+    run(machine, "nvram", f"mount -t efivarfs none {EFIVARS}")
+    write_variable(machine, "Boot0099", make_boot_entry())
+    write_variable(machine, "BootOrder", ATTRIBUTES + struct.pack("<H", 0x99))
+    machine.check("keel vm kill nvram; keel vm start nvram", 60)
+    has(wait_userland(machine, "nvram"), r"Command line: .*keel\.way=installed", "the second boot's way")
+    has(run(machine, "nvram", f"mount -t efivarfs none {EFIVARS}; ls {EFIVARS}"), "Boot0099", "the variables")
+    machine.check("keel vm kill nvram", 60)
+
+
 def test_reboots(machine):
     """The firmware is in place again, whatever was written over it."""
     for name in VMS:
@@ -70,7 +113,6 @@ def test_reboots(machine):
 
 def test_device_process_dies_under_firmware(machine):
     """Each successor goes on where the firmware's question was."""
-    machine.check("keel vm kill uefi; keel vm kill bios", 60)
     machine.check("keel vm start uefi", 60)
     for kill in range(KILLS):
         machine.check("kill -9 $(pidof keelvm)")
@@ -84,4 +126,5 @@ if __name__ == "__main__":
     with make_machine() as server:
         server.wait_ready()
         set_up(server)
-        finish([run_case(test, server) for test in (test_uefi, test_bios, test_reboots, test_device_process_dies_under_firmware)])
+        finish([run_case(test, server) for test in (test_uefi, test_bios, test_reboots, test_variables_are_kept,
+                                                   test_device_process_dies_under_firmware)])

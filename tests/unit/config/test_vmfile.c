@@ -161,6 +161,7 @@ static const struct wrong wrongs[] = {
         {"name = a\nmemory = 1G\n", "f:1: the VM has neither 'kernel' nor 'firmware'"},
         {HEAD "firmware = /f\n", "f:4: 'firmware' starts what is on the disk; remove it"},
         {"name = a\nmemory = 1G\nfirmware = /f\ninitrd = /i\n", "f:3: 'firmware' starts what"},
+        {HEAD "firmware_vars = /v\n", "f:4: 'firmware_vars' are for a firmware; add 'firmware'"},
         {"name = a\nmemory = 1G\nfirmware = f\n", "f:3: 'firmware' is 'f'; give an absolute"},
         {"", "f:1: the VM has no 'name'"},
         {"name = 9\n", "f:1: '9' is no name for a VM; begin with a letter"},
@@ -361,6 +362,43 @@ static void assert_error(const char *part)
 	assert_null(strchr(error.text, '\n'));
 }
 
+/* Of these sizes; the pages of hyp that they take together. */
+static bool check_firmware(unsigned code_kib, unsigned vars_kib)
+{
+	const char *code = make_file("code.fd", "", 0, (off_t)code_kib << 10);
+	const char *vars = make_file("vars.fd", "", 0, (off_t)vars_kib << 10);
+	char text[512];
+
+	if (code_kib == 0)
+		unlink(code);
+	if (vars_kib == 0)
+		unlink(vars);
+	snprintf(text, sizeof(text), "name = a\nmemory = 512M\nfirmware = %s\nfirmware_vars = %s\n",
+	        code, vars);
+	return parse(text) && vmfile_check_files(&vm, true, &error);
+}
+
+static void test_firmware(void **state)
+{
+	(void)state;
+	assert_true(check_firmware(3568, 528));
+	assert_int_equal(vmfile_firmware_bytes(&vm), 4u << 20);
+	assert_true(check_firmware(64, 4));
+	assert_int_equal(vmfile_firmware_bytes(&vm), 2u << 20);
+	assert_false(check_firmware(0, 528));
+	assert_error("f:3: firmware");
+	assert_error("No such file or directory; give the path of one, as /usr/share/ovmf/OVMF.fd");
+	assert_false(check_firmware(60, 528));
+	assert_error("is no file of 64 KiB to 16 MiB");
+	assert_false(check_firmware(3568, 0));
+	assert_error("f:4: firmware_vars");
+	assert_error("copy the file that belongs to the firmware there");
+	assert_false(check_firmware(3568, 6));
+	assert_error("is no file of whole pages");
+	assert_false(check_firmware(16384, 4));
+	assert_error("or larger than 16 MiB with the firmware");
+}
+
 static void test_kernel(void **state)
 {
 	const char *good = make_kernel("good", 0x20f, LINUX_XLF_KERNEL_64);
@@ -499,6 +537,7 @@ int main(void)
 	        cmocka_unit_test(test_damaged),
 	        cmocka_unit_test(test_definition),
 	        cmocka_unit_test(test_kernel),
+	        cmocka_unit_test(test_firmware),
 	        cmocka_unit_test(test_disks),
 	        cmocka_unit_test(test_room),
 	};

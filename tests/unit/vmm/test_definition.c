@@ -129,6 +129,8 @@ static void test_what_is_wrong_is_named(void **state)
 	expect(HEAD ",\"initrd\":\"i\"}", "initrd: must be an absolute path");
 	expect(HEAD ",\"cmdline\":[]}", "cmdline: must be a string");
 	expect(HEAD ",\"firmware\":\"/f\"}", "kernel: give it, or firmware, and not both");
+	expect(HEAD ",\"firmware_vars\":\"/f\"}",
+	        "firmware_vars: are for firmware, which is missing");
 }
 
 /* The head with one value replaced. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sources: vmm/firmware.c vmm/fw_cfg.c vmm/acpi.c vmm/aml.c vmm/pci.c vmm/gmem.c vmm/vault.c */
-/* sources: vmm/crc32c.c vmm/log.c vmm/boot.c vmm/boot_linux.c vmm/boot_elf.c lib/elf_host.c */
-/* sources: vmm/hv.c tests/unit/vmm/hv_fake.c */
+/* sources: vmm/firmware.c vmm/fw_cfg.c vmm/flash.c vmm/acpi.c vmm/aml.c vmm/pci.c vmm/gmem.c */
+/* sources: vmm/vault.c vmm/crc32c.c vmm/log.c vmm/boot.c vmm/boot_linux.c vmm/boot_elf.c */
+/* sources: lib/elf_host.c vmm/hv.c tests/unit/vmm/hv_fake.c */
 /* What firmware is told of its machine, read as OVMF reads it; also by a device process that dies
  * in between. */
 #include <endian.h>
@@ -31,13 +31,17 @@ static struct gmem gmem;
 static struct pci_bus pci;
 static struct firmware firmware;
 static uint32_t sequence;
+static struct definition definition;
+static char error[256];
 
 static void attach(void)
 {
 	vault = hv_fake_vault(fake);
 	gmem_init(&gmem, fake->hv.ram, RAM_BYTES, RAM_BYTES, FIRMWARE_BYTES);
 	assert_int_equal(pci_bus_init(&pci, &fake->hv, &vault), 0);
-	assert_int_equal(firmware_attach(&firmware, "/none", &pci, &gmem, &vault, 3, RAM_BYTES), 0);
+	assert_int_equal(
+	        firmware_attach(&firmware, &definition, &pci, &gmem, &vault, error, sizeof(error)),
+	        0);
 }
 
 static int setup(void **state)
@@ -45,6 +49,7 @@ static int setup(void **state)
 	(void)state;
 	fake = hv_fake_new(3, RAM_BYTES + FIRMWARE_BYTES, 1u << 20, "{}");
 	sequence = 1;
+	definition = (struct definition){.cpus = 3, .memory_bytes = RAM_BYTES, .firmware = "/none"};
 	attach();
 	return 0;
 }
@@ -359,7 +364,7 @@ static void test_old_functions(void **state)
 
 static void test_image(void **state)
 {
-	char path[] = "/tmp/keel-firmware-XXXXXX", error[256] = "";
+	char path[] = "/tmp/keel-firmware-XXXXXX";
 	static uint8_t image[128 * 1024];
 	int fd = mkstemp(path);
 
@@ -367,7 +372,7 @@ static void test_image(void **state)
 	for (unsigned i = 0; i < sizeof(image); i++)
 		image[i] = (uint8_t)(i * 7);
 	assert_int_equal(write(fd, image, sizeof(image)), sizeof(image));
-	firmware.path = path;
+	strcpy(definition.firmware, path);
 	memset(gmem_range(&gmem, LAYOUT_FOUR_GIB - FIRMWARE_BYTES, 1), 0xff, 1);
 	assert_int_equal(firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), 0);
 	assert_memory_equal(gmem_range(&gmem, LAYOUT_FOUR_GIB - sizeof(image), sizeof(image)),
@@ -387,6 +392,186 @@ static void test_image(void **state)
 	assert_non_null(strstr(error, "No such file"));
 }
 
+/* ---- the flash ---- */
+
+#define VARS_BYTES (64ull << 10)
+#define VARS_AT    (LAYOUT_FOUR_GIB - (128u << 10) - VARS_BYTES)
+
+static char vars_path[] = "/tmp/keel-vars-XXXXXX";
+
+static void make_file(const char *path, uint64_t bytes, uint8_t value)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	for (uint64_t i = 0; i < bytes; i++)
+		putc(value, file);
+	fclose(file);
+}
+
+static uint8_t file_byte(uint64_t at)
+{
+	FILE *file = fopen(vars_path, "r");
+	int value;
+
+	assert_non_null(file);
+	fseek(file, (long)at, SEEK_SET);
+	value = getc(file);
+	fclose(file);
+	return (uint8_t)value;
+}
+
+/* A guest that starts, with both files. */
+static void start_flash(void)
+{
+	strcpy(vars_path, "/tmp/keel-vars-XXXXXX");
+	close(mkstemp(vars_path));
+	strcpy(definition.firmware, vars_path);
+	strcat(definition.firmware, ".code");
+	strcpy(definition.firmware_vars, vars_path);
+	make_file(definition.firmware, 128u << 10, 0xc0);
+	make_file(vars_path, VARS_BYTES, 0x11);
+	attach();
+	assert_int_equal(firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), 0);
+}
+
+static void end_flash(void)
+{
+	close(firmware.flash.fd);
+	unlink(definition.firmware);
+	unlink(vars_path);
+}
+
+static void die(void)
+{
+	close(firmware.flash.fd);
+	attach();
+}
+
+static struct hv_exit flash_exit(uint64_t at, uint64_t value)
+{
+	return make_exit(KEEL_EXIT_MMIO_WRITE, VARS_AT + at, 1, value);
+}
+
+static void put(uint64_t at, uint64_t value)
+{
+	struct hv_exit exit = flash_exit(at, value);
+
+	assert_true(firmware_write(&firmware, &exit));
+}
+
+static uint8_t seen(uint64_t at)
+{
+	return *gmem_range(&gmem, VARS_AT + at, 1);
+}
+
+/* As OVMF looks whether there is a flash. */
+static void test_flash_is_found(void **state)
+{
+	(void)state;
+	start_flash();
+	assert_int_equal(seen(0), 0x11);
+	put(0, 0x50);
+	assert_int_equal(seen(0), 0x11);
+	put(0, 0x70);
+	assert_int_equal(seen(0), 0x00);
+	put(0, 0xff);
+	assert_int_equal(seen(0), 0x11);
+	assert_int_equal(*gmem_range(&gmem, VARS_AT + VARS_BYTES, 1), 0xc0);
+	end_flash();
+}
+
+static void test_flash_is_written(void **state)
+{
+	(void)state;
+	start_flash();
+	put(0x1003, 0x20);
+	put(0x1003, 0xd0);
+	assert_int_equal(seen(0x0fff), 0x11);
+	assert_int_equal(seen(0x1000), 0xff);
+	assert_int_equal(seen(0x1fff), 0xff);
+	assert_int_equal(seen(0x2000), 0x11);
+	put(0x1005, 0x10);
+	put(0x1005, 0x42);
+	put(0x1000, 0xe8);
+	put(0x1000, 1);
+	put(0x1010, 0x20);
+	put(0x1011, 0xff);
+	put(0x1000, 0xd0);
+	assert_int_equal(file_byte(0x1005), 0x11);
+	put(0x1005, 0xff);
+	assert_int_equal(file_byte(0x0fff), 0x11);
+	assert_int_equal(file_byte(0x1000), 0xff);
+	assert_int_equal(file_byte(0x1005), 0x42);
+	assert_int_equal(file_byte(0x1010), 0x20);
+	assert_int_equal(file_byte(0x1011), 0xff);
+	assert_int_equal(file_byte(0x2000), 0x11);
+	/* The next start has it. */
+	assert_int_equal(firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), 0);
+	assert_int_equal(seen(0x1005), 0x42);
+	end_flash();
+}
+
+/* Each write is answered twice, by two processes; one reads the status in between. */
+static void test_flash_over_deaths(void **state)
+{
+	static const uint8_t writes[][2] = {{0x20, 5}, {0xd0, 5}, {0x10, 7}, {0x10, 7}, {0x70, 7},
+	        {0xff, 7}, {0x40, 8}, {0x20, 8}, {0xff, 8}};
+
+	(void)state;
+	start_flash();
+	for (unsigned i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
+		struct hv_exit exit = flash_exit(writes[i][1], writes[i][0]);
+
+		assert_true(firmware_write(&firmware, &exit));
+		die();
+		assert_true(firmware_write(&firmware, &exit));
+		assert_int_equal(seen(7), i == 4 ? 0x80 : i == 0 ? 0x11 : i < 3 ? 0xff : 0x10);
+	}
+	assert_int_equal(seen(8), 0x20);
+	assert_int_equal(seen(5), 0xff);
+	die(); /* what was not in the file is, from the attach on */
+	assert_int_equal(file_byte(8), 0x20);
+	assert_int_equal(file_byte(7), 0x10);
+	end_flash();
+}
+
+static void test_flash_that_cannot_be(void **state)
+{
+	struct flash second;
+
+	(void)state;
+	start_flash();
+	assert_int_equal(
+	        flash_attach(&second, vars_path, &gmem, &vault, error, sizeof(error)), -EINVAL);
+	assert_non_null(strstr(error, "is in use by another VM"));
+	assert_int_equal(truncate(vars_path, 1000), 0);
+	assert_int_equal(
+	        firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), -EINVAL);
+	assert_non_null(strstr(error, "must be a file of whole pages"));
+	assert_int_equal(truncate(vars_path, 4 << 20), 0);
+	assert_int_equal(
+	        firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), -EINVAL);
+	assert_non_null(strstr(error, "does not fit below the firmware"));
+	unlink(vars_path);
+	close(firmware.flash.fd);
+	assert_int_equal(
+	        flash_attach(&second, vars_path, &gmem, &vault, error, sizeof(error)), -EINVAL);
+	assert_non_null(strstr(error, "No such file"));
+	unlink(definition.firmware);
+}
+
+static void test_rom(void **state)
+{
+	struct hv_exit exit = make_exit(KEEL_EXIT_MMIO_WRITE, LAYOUT_FOUR_GIB - 16, 1, 0x50);
+
+	(void)state;
+	assert_true(firmware_write(&firmware, &exit));
+	assert_int_equal(*gmem_range(&gmem, LAYOUT_FOUR_GIB - 16, 1), 0);
+	exit.address = LAYOUT_LAPIC;
+	assert_false(firmware_write(&firmware, &exit));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -397,6 +582,11 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_bad_dma, setup, teardown),
 	        cmocka_unit_test_setup_teardown(test_old_functions, setup, teardown),
 	        cmocka_unit_test_setup_teardown(test_image, setup, teardown),
+	        cmocka_unit_test_setup_teardown(test_flash_is_found, setup, teardown),
+	        cmocka_unit_test_setup_teardown(test_flash_is_written, setup, teardown),
+	        cmocka_unit_test_setup_teardown(test_flash_over_deaths, setup, teardown),
+	        cmocka_unit_test_setup_teardown(test_flash_that_cannot_be, setup, teardown),
+	        cmocka_unit_test_setup_teardown(test_rom, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shows a VM's life with processes that die at the worst moments: boot, exits, resets, power-off,
  * attach; and the control socket. */
-/* sources: vmm/boot_elf.c lib/elf_host.c vmm/testdev.c vmm/firmware.c vmm/fw_cfg.c */
-/* sources: vmm/machine.c vmm/control.c vmm/hv.c vmm/definition.c vmm/boot.c */
-/* sources: vmm/boot_linux.c vmm/acpi.c */
-/* sources: vmm/aml.c vmm/pm.c vmm/virtio_pci.c vmm/virtio_common.c vmm/msix.c vmm/pci.c */
-/* sources: vmm/gmem.c vmm/vault.c vmm/crc32c.c vmm/log.c tests/unit/vmm/hv_fake.c */
+/* sources: vmm/boot_elf.c lib/elf_host.c vmm/testdev.c vmm/firmware.c vmm/fw_cfg.c vmm/flash.c */
+/* sources: vmm/machine.c vmm/control.c vmm/hv.c vmm/definition.c vmm/boot.c vmm/boot_linux.c */
+/* sources: vmm/acpi.c vmm/aml.c vmm/pm.c vmm/virtio_pci.c vmm/virtio_common.c vmm/msix.c */
+/* sources: vmm/pci.c vmm/gmem.c vmm/vault.c vmm/crc32c.c vmm/log.c tests/unit/vmm/hv_fake.c */
 /* libs: -lcjson */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shows that the loop ends for each of its reasons with the right code, also under a guest that
  * exits without end. */
-/* sources: vmm/boot_elf.c lib/elf_host.c vmm/testdev.c vmm/firmware.c vmm/fw_cfg.c */
-/* sources: vmm/run.c vmm/machine.c vmm/control.c vmm/hv.c vmm/definition.c */
-/* sources: vmm/boot.c vmm/boot_linux.c */
-/* sources: vmm/acpi.c vmm/aml.c vmm/pm.c vmm/virtio_pci.c vmm/virtio_common.c vmm/msix.c */
-/* sources: vmm/pci.c vmm/gmem.c vmm/vault.c vmm/crc32c.c vmm/log.c tests/unit/vmm/hv_fake.c */
+/* sources: vmm/boot_elf.c lib/elf_host.c vmm/testdev.c vmm/firmware.c vmm/fw_cfg.c vmm/flash.c */
+/* sources: vmm/run.c vmm/machine.c vmm/control.c vmm/hv.c vmm/definition.c vmm/boot.c */
+/* sources: vmm/boot_linux.c vmm/acpi.c vmm/aml.c vmm/pm.c vmm/virtio_pci.c vmm/virtio_common.c */
+/* sources: vmm/msix.c vmm/pci.c vmm/gmem.c vmm/vault.c vmm/crc32c.c vmm/log.c */
+/* sources: tests/unit/vmm/hv_fake.c */
 /* libs: -lcjson */
 #include <pthread.h>
 #include <signal.h>

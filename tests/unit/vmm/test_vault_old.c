@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Attaches this program's machine and devices to the vault of a VM that ran under format 1: what
  * must go on working as long as a VM may have been started by it. */
-/* sources: vmm/boot_elf.c lib/elf_host.c vmm/testdev.c vmm/firmware.c vmm/fw_cfg.c */
-/* sources: vmm/machine.c vmm/hv.c vmm/definition.c */
-/* sources: vmm/boot.c vmm/boot_linux.c vmm/acpi.c vmm/aml.c vmm/pm.c vmm/virtio_pci.c */
-/* sources: vmm/virtio_common.c vmm/msix.c vmm/pci.c vmm/gmem.c vmm/vault.c vmm/crc32c.c */
-/* sources: vmm/log.c tests/unit/vmm/hv_fake.c vmm/dev/virtio_blk.c vmm/dev/virtio_net.c */
-/* sources: vmm/dev/engine_glue.c engine/vring.c engine/memtable.c engine/watch.c */
+/* sources: vmm/boot_elf.c lib/elf_host.c vmm/testdev.c vmm/firmware.c vmm/fw_cfg.c vmm/flash.c */
+/* sources: vmm/machine.c vmm/hv.c vmm/definition.c vmm/boot.c vmm/boot_linux.c vmm/acpi.c */
+/* sources: vmm/aml.c vmm/pm.c vmm/virtio_pci.c vmm/virtio_common.c vmm/msix.c vmm/pci.c */
+/* sources: vmm/gmem.c vmm/vault.c vmm/crc32c.c vmm/log.c tests/unit/vmm/hv_fake.c */
+/* sources: vmm/dev/virtio_blk.c vmm/dev/virtio_net.c vmm/dev/engine_glue.c engine/vring.c */
+/* sources: engine/memtable.c engine/watch.c */
 /* libs: -lcjson */
 #include <errno.h>
 #include <setjmp.h>

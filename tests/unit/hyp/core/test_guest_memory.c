@@ -80,6 +80,12 @@ static void test_firmware_ends_at_4_gib(void **state)
 	assert_int_equal(frame_of(4 * GIB - (4u << 20)), 32);
 	assert_int_equal(frame_of(4 * GIB - PAGE_BYTES), 33);
 	assert_int_equal(frame_of(4 * GIB), -1);
+	assert_true(guest_is_rom(&vm, GPA(4 * GIB - (4u << 20))));
+	assert_true(guest_is_rom(&vm, GPA(4 * GIB - 1)));
+	assert_false(guest_is_rom(&vm, GPA(4 * GIB)));
+	assert_false(guest_is_rom(&vm, GPA(4 * GIB - (4u << 20) - 1)));
+	/* Refused before any byte of it is touched. */
+	assert_false(guest_write(&vm, GPA(4 * GIB - PAGE_BYTES), "x", 1));
 }
 
 static void test_firmware_beside_high_ram(void **state)
