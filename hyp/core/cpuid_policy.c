@@ -19,10 +19,11 @@
 #define CR4_OSXSAVE  (1ull << 18)
 #define CR4_SMEP     (1ull << 20)
 #define CR4_SMAP     (1ull << 21)
+#define CR4_PKE      (1ull << 22)
 
-/* x87, SSE, AVX, AVX-512: what is shown of XCR0. MPX is gone; PKRU and AMX state are not offered.
- */
-#define XCR0_OFFERED 0xe7ull
+/* x87, SSE, AVX, AVX-512, PKRU: what is shown of XCR0. MPX is gone; AMX state is not offered. */
+#define XCR0_OFFERED 0x2e7ull
+#define XCR0_PKRU    0x200ull
 #define XCR0_AVX512  0xe0ull
 
 /* Leaf 1. Not shown: DTES64, MONITOR, DS-CPL, VMX, SMX, EIST, TM2, CNXT-ID, SDBG, xTPR, PDCM,
@@ -40,9 +41,11 @@
 	(B(0) | B(3) | B(5) | B(6) | B(7) | B(8) | B(9) | B(10) | B(13) | B(16) | B(17) | B(18) |  \
 	        B(19) | B(20) | B(21) | B(23) | B(24) | B(28) | B(29) | B(30) | B(31))
 #define L7_EBX_SET B(1) /* TSC_ADJUST */
-/* AVX-512 VBMI VBMI2 VNNI BITALG VPOPCNTDQ, UMIP, GFNI, VAES, VPCLMULQDQ, RDPID. No LA57: its
+/* AVX-512 VBMI VBMI2 VNNI BITALG VPOPCNTDQ, UMIP, PKU, GFNI, VAES, VPCLMULQDQ, RDPID. No LA57: its
  * longer walks bring a VM nothing. */
-#define L7_ECX        (B(1) | B(2) | B(6) | B(8) | B(9) | B(10) | B(11) | B(12) | B(14) | B(22))
+#define L7_ECX                                                                                     \
+	(B(1) | B(2) | L7_ECX_PKU | B(6) | B(8) | B(9) | B(10) | B(11) | B(12) | B(14) | B(22))
+#define L7_ECX_PKU    B(3)
 #define L7_EDX        (B(4) | B(14)) /* FSRM, SERIALIZE */
 #define L7_AVX512_EBX (B(16) | B(17) | B(21) | B(28) | B(30) | B(31))
 #define L7_AVX512_ECX (B(1) | B(6) | B(11) | B(12) | B(14))
@@ -133,6 +136,10 @@ static void fix_structured(
 			r->ebx &= ~L7_AVX512_EBX;
 			r->ecx &= ~L7_AVX512_ECX;
 		}
+		if (!(cpuid_policy_xcr0(v->host) & XCR0_PKRU))
+			r->ecx &= ~L7_ECX_PKU;
+		if (r->ecx & L7_ECX_PKU && v->cr4 & CR4_PKE)
+			r->ecx |= B(4);
 	} else if (sub == 1) {
 		r->eax &= B(4) | B(10) | B(11) | B(12); /* AVX-VNNI, fast short REP */
 		r->ebx = r->ecx = r->edx = 0;
@@ -176,7 +183,8 @@ uint64_t cpuid_policy_cr4(struct cpuid_result (*host)(uint32_t leaf, uint32_t su
 
 	return CR4_ALWAYS | (f_ecx & B(17) ? CR4_PCIDE : 0) | (f_ecx & B(26) ? CR4_OSXSAVE : 0) |
 	       (s_ebx & B(0) ? CR4_FSGSBASE : 0) | (s_ebx & B(7) ? CR4_SMEP : 0) |
-	       (s_ebx & B(20) ? CR4_SMAP : 0) | (s_ecx & B(2) ? CR4_UMIP : 0);
+	       (s_ebx & B(20) ? CR4_SMAP : 0) | (s_ecx & B(2) ? CR4_UMIP : 0) |
+	       (s_ecx & L7_ECX_PKU && cpuid_policy_xcr0(host) & XCR0_PKRU ? CR4_PKE : 0);
 }
 
 /* Bytes of an XSAVE area for these components; compacted: as XSAVEC lays it out. */

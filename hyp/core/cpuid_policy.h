@@ -9,7 +9,7 @@ struct cpuid_view {
 	struct cpuid_result (*host)(uint32_t leaf, uint32_t subleaf);
 	uint32_t apic_id;
 	uint32_t vcpus;
-	uint64_t cr4; /* OSXSAVE shows in CPUID */
+	uint64_t cr4; /* OSXSAVE and PKE show in CPUID */
 	uint64_t xcr0;
 	unsigned phys_bits;
 	bool apic_on; /* IA32_APIC_BASE bit 11 */

@@ -11,6 +11,7 @@
 #define CR4_LA57  (1ull << 12)
 #define CR4_SMEP  (1ull << 20)
 #define CR4_SMAP  (1ull << 21)
+#define CR4_PKE   (1ull << 22)
 #define EFER_LMA  (1ull << 10)
 #define EFER_NXE  (1ull << 11)
 #define RFLAGS_AC (1ull << 18)
@@ -21,6 +22,7 @@
 #define PTE_A    0x20ull
 #define PTE_D    0x40ull
 #define PTE_PS   0x80ull
+#define PTE_KEY  59
 #define PTE_NX   (1ull << 63)
 #define PTE_ADDR 0x000ffffffffff000ull
 
@@ -104,6 +106,17 @@ static bool is_allowed(const struct walk *w)
 	return w->fetch || !w->may_user || !w->smap_bites;
 }
 
+/* Protection keys say no to data on user pages, whoever asks (SDM vol 3 §4.6.2). */
+static bool is_locked(const struct walk *w, uint64_t pte)
+{
+	const struct cpu_mode *m = w->mode;
+	uint32_t key = m->pkru >> (pte >> PTE_KEY & 0xf) * 2;
+
+	if (!(m->cr4 & CR4_PKE) || !(m->efer & EFER_LMA) || w->fetch || !w->may_user)
+		return false;
+	return key & 1 || (key & 2 && w->write && (w->user || m->cr0 & CR0_WP));
+}
+
 static bool update_entry(const struct walk *w, void *entry, uint64_t old, uint64_t new)
 {
 	uint32_t old32 = (uint32_t)old;
@@ -158,8 +171,8 @@ static enum step_result walk_step(struct walk *w, uint64_t *out)
 		w->may_user = w->may_user && pte & PTE_U;
 	}
 	w->no_fetch = w->no_fetch || (w->wide && pte & PTE_NX);
-	if (leaf && !is_allowed(w))
-		return walk_fault(w, PF_PRESENT);
+	if (leaf && (is_locked(w, pte) || !is_allowed(w)))
+		return walk_fault(w, PF_PRESENT | (is_locked(w, pte) ? PF_KEY : 0));
 	if (!pdpte && !update_entry(w, entry, pte, pte | PTE_A | (leaf && w->write ? PTE_D : 0)))
 		return STEP_RACE;
 	if (!leaf) {

@@ -17,6 +17,7 @@ struct vm;
 #define PF_USER     4u
 #define PF_RESERVED 8u
 #define PF_FETCH    16u
+#define PF_KEY      32u
 
 /*
  * Linear to guest-physical. False: *error is the error code of the #PF to inject (CR2 = linear).

@@ -122,6 +122,7 @@ int cpu_state_set(struct cpu_vcpu *c, struct cpu_regs *regs, const struct keel_v
 /* 13. Cheap look at what the software page walk and the decoder need. */
 struct cpu_mode {
 	uint64_t cr0, cr3, cr4, efer;
+	uint32_t pkru; /* of a vCPU that is loaded; 0 while CR4.PKE is off */
 	uint8_t cpl;
 	bool long_mode;       /* EFER.LMA and CS.L */
 	bool default_32;      /* CS.D */

@@ -15,6 +15,7 @@ uint32_t svm_xsave_bytes;
 static uint8_t host_save[CPU_MAX][PAGE_BYTES] __attribute__((aligned(4096)));
 
 #define CPUID_1_ECX_XSAVE         (1u << 26)
+#define CPUID_7_ECX_PKU           (1u << 3)
 #define CPUID_80000001_ECX_SVM    (1u << 2)
 #define CPUID_80000001_EDX_1G     (1u << 26)
 #define CPUID_80000001_EDX_RDTSCP (1u << 27)
@@ -75,6 +76,7 @@ void cpu_start(void)
 	cpu_has_gif = true;
 	__asm__ volatile("clgi");
 	__asm__ volatile("mov %%cr4, %0" : "=r"(cr4));
-	cr4 |= CR4_OSFXSR | CR4_OSXMMEXCPT | (svm_has_xsave ? CR4_OSXSAVE : 0);
+	cr4 |= CR4_OSFXSR | CR4_OSXMMEXCPT | (svm_has_xsave ? CR4_OSXSAVE : 0) |
+	       (cpuid(7, 0).ecx & CPUID_7_ECX_PKU ? CR4_PKE : 0);
 	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4));
 }

@@ -126,12 +126,22 @@ void cpu_switch(struct cpu_vcpu *from, struct cpu_vcpu *to)
 	}
 }
 
+/* hyp has CR4.PKE on, and no user pages for which it would matter (APM vol 2 §5.6.7). */
+static uint32_t pkru_read(void)
+{
+	uint32_t pkru;
+
+	__asm__ volatile("rdpkru" : "=a"(pkru) : "c"(0) : "rdx");
+	return pkru;
+}
+
 void cpu_mode_get(struct cpu_vcpu *c, struct cpu_mode *out)
 {
 	struct vmcb *v = c->vmcb;
 
 	svm_sync_from_hardware(c);
 	*out = (struct cpu_mode){
+	        .pkru = c->loaded && v->cr4 & CR4_PKE ? pkru_read() : 0,
 	        .cr0 = v->cr0,
 	        .cr3 = v->cr3,
 	        .cr4 = v->cr4,

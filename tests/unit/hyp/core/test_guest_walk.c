@@ -255,6 +255,36 @@ static void pae_three_levels(void **state)
 	assert_faults(linear, 0, PF_PRESENT | PF_RESERVED | PF_USER);
 }
 
+/* Key 5 on the page: bit 0 of its two forbids access, bit 1 writes. */
+static void protection_keys(void **state)
+{
+	const uint64_t key = 5ull << 59, pke = 1ull << 22;
+	const uint32_t no_access = 1u << 10, no_write = 2u << 10;
+
+	(void)state;
+	long_tables(P | W | U | key);
+	m.cpl = 3;
+	m.pkru = no_access;
+	assert_maps(LINEAR, 0, 0x5abc); /* CR4.PKE is off */
+	m.cr4 |= pke;
+	assert_faults(LINEAR, 0, PF_PRESENT | PF_USER | PF_KEY);
+	assert_faults(LINEAR, WALK_WRITE, PF_PRESENT | PF_USER | PF_WRITE | PF_KEY);
+	assert_maps(LINEAR, WALK_FETCH, 0x5abc);
+	m.pkru = no_write;
+	assert_maps(LINEAR, 0, 0x5abc);
+	assert_faults(LINEAR, WALK_WRITE, PF_PRESENT | PF_USER | PF_WRITE | PF_KEY);
+	m.cpl = 0; /* the kernel is bound too, its writes only under CR0.WP */
+	assert_faults(LINEAR, WALK_WRITE, PF_PRESENT | PF_WRITE | PF_KEY);
+	m.cr0 &= ~WP;
+	assert_maps(LINEAR, WALK_WRITE, 0x5abc);
+	m.pkru = ~(3u << 10); /* all other keys */
+	assert_maps(LINEAR, WALK_WRITE, 0x5abc);
+	m.pkru = no_access;
+	long_tables(P | W | key); /* a page of the kernel's has no key */
+	m.cr4 |= pke;
+	assert_maps(LINEAR, WALK_WRITE, 0x5abc);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup(f, set_up)
@@ -268,6 +298,7 @@ int main(void)
 	        T(absent_entries),
 	        T(no_execute),
 	        T(smep_and_smap),
+	        T(protection_keys),
 	        T(two_levels),
 	        T(pae_three_levels),
 	};

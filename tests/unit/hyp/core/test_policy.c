@@ -78,7 +78,7 @@ static void hides_what_hyp_cannot_give(void **state)
 	r = cpuid_policy(&v, 7, 0);
 	assert_int_equal(r.eax, 1);
 	assert_int_equal(r.ebx & (BIT(2) | BIT(4) | BIT(11) | BIT(12) | BIT(14) | BIT(15)), 0);
-	assert_int_equal(r.ecx & (BIT(3) | BIT(4) | BIT(5) | BIT(7) | BIT(16) | BIT(28)), 0);
+	assert_int_equal(r.ecx & (BIT(4) | BIT(5) | BIT(7) | BIT(16) | BIT(28)), 0);
 	assert_int_equal(r.edx & (BIT(22) | BIT(24) | BIT(25) | 0xfc000000), 0);
 	r = cpuid_policy(&v, 0x80000001, 0);
 	assert_int_equal(r.ecx & (BIT(2) | BIT(3) | BIT(10) | BIT(12) | BIT(15) | BIT(29)), 0);
@@ -164,11 +164,11 @@ static void xsave_sizes_follow_components(void **state)
 	struct cpuid_result r;
 
 	(void)state;
-	assert_int_equal(cpuid_policy_xcr0(greedy), 0xe7); /* no MPX, PKRU, AMX */
+	assert_int_equal(cpuid_policy_xcr0(greedy), 0x2e7); /* no MPX, AMX */
 	r = cpuid_policy(&v, 0xd, 0);
-	assert_int_equal(r.eax, 0xe7);
+	assert_int_equal(r.eax, 0x2e7);
 	assert_int_equal(r.ebx, 576);
-	assert_int_equal(r.ecx, 2688);
+	assert_int_equal(r.ecx, 2696);
 	v.xcr0 = 7;
 	assert_int_equal(cpuid_policy(&v, 0xd, 0).ebx, 832);
 	v.xcr0 = 0xe7;
@@ -177,7 +177,8 @@ static void xsave_sizes_follow_components(void **state)
 	assert_int_equal(r.eax & ~7u, 0); /* no XSAVES: no supervisor states */
 	assert_int_equal(r.ebx, 576 + 256 + 64 + 512 + 1024);
 	assert_int_equal(cpuid_policy(&v, 0xd, 2).ebx, 576);
-	assert_int_equal(cpuid_policy(&v, 0xd, 9).eax, 0);
+	assert_int_equal(cpuid_policy(&v, 0xd, 9).eax, 8);
+	assert_int_equal(cpuid_policy(&v, 0xd, 10).eax, 0);
 	assert_int_equal(cpuid_policy(&v, 0xd, 18).eax, 0);
 	assert_int_equal(cpuid_policy(&v, 0xd, 100).eax, 0);
 }
@@ -191,9 +192,9 @@ static struct cpuid_result bare(uint32_t leaf, uint32_t sub)
 static void cr4_follows_features(void **state)
 {
 	(void)state;
-	/* FSGSBASE, PCIDE, OSXSAVE, SMEP, SMAP, UMIP where the host has them; never VMXE, LA57,
-	 * PKE. */
-	assert_int_equal(cpuid_policy_cr4(greedy), 0x7ff | 0x800 | 7ull << 16 | 3ull << 20);
+	/* FSGSBASE, PCIDE, OSXSAVE, SMEP, SMAP, PKE, UMIP where the host has them; never VMXE,
+	 * LA57. */
+	assert_int_equal(cpuid_policy_cr4(greedy), 0x7ff | 0x800 | 7ull << 16 | 7ull << 20);
 	assert_int_equal(cpuid_policy_cr4(bare), 0x7ff);
 }
 
@@ -208,6 +209,9 @@ static void flags_follow_the_vcpu(void **state)
 	v.apic_on = false;
 	assert_false(cpuid_policy(&v, 1, 0).edx & BIT(9));
 	assert_false(cpuid_policy(&v, 0x80000001, 0).edx & BIT(9));
+	assert_int_equal(cpuid_policy(&v, 7, 0).ecx & (BIT(3) | BIT(4)), BIT(3));
+	v.cr4 |= 1u << 22;
+	assert_int_equal(cpuid_policy(&v, 7, 0).ecx & (BIT(3) | BIT(4)), BIT(3) | BIT(4));
 	v.phys_bits = 40;
 	assert_int_equal(cpuid_policy(&v, 0x80000008, 0).eax, 48 << 8 | 40);
 	v.phys_bits = 52; /* the host has 52 (34h) as well */
