@@ -57,7 +57,8 @@ def test_unknown_key(machine):
 
 
 def test_missing_key(machine):
-    refused_file(machine, file_of(kernel=None), r"/tmp/bad\.conf:\d+: .*no 'kernel'; add ")
+    refused_file(machine, file_of(kernel=None), r"/tmp/bad\.conf:\d+: .*neither 'kernel' nor 'firmware'; add ")
+    refused_file(machine, file_of(kernel="firmware = /srv/none.fd", initrd=None), r"/tmp/bad\.conf:\d+: firmware /srv/none\.fd: No such file.*; give ")
 
 
 def test_wrong_types(machine):
