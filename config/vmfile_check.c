@@ -167,6 +167,7 @@ static bool check_firmware_vars(const struct vmfile *vm, struct vmfile_error *er
 		        "/usr/share/OVMF/OVMF_VARS_4M.fd to OVMF_CODE_4M.fd",
 		        vm->firmware_vars, strerror(errno));
 	if (!S_ISREG(info.st_mode) || info.st_size == 0 || info.st_size % 4096 != 0 ||
+	        (uint64_t)info.st_size > KEEL_FIRMWARE_MAX ||
 	        vmfile_firmware_bytes(vm) > KEEL_FIRMWARE_MAX)
 		return refuse(error, vm, vm->line.firmware_vars,
 		        "firmware_vars %s is no file of whole pages, or larger than 16 MiB with "

@@ -66,7 +66,6 @@ KEEL_ASSERT_OFFSET(struct pci_header, interrupt_line, 0x3c);
 #define PCI_HEADER_MULTI     0x80u
 #define PCI_HEADER_BRIDGE    1u
 #define PCI_BAR0             0x10u
-#define PCI_SECONDARY_BUS    0x19u /* of a bridge */
 #define PCI_CAPS_POINTER     0x34u
 #define PCI_INTERRUPT_LINE   0x3cu
 
@@ -101,6 +100,8 @@ KEEL_ASSERT_OFFSET(struct pci_header, interrupt_line, 0x3c);
 #define PCI_AF_DEVICE_RESET  0x02u
 #define PCI_AF_CONTROL       0x04u
 #define PCI_AF_CONTROL_RESET 0x01u
+#define PCI_AF_STATUS        0x05u
+#define PCI_AF_PENDING       0x01u
 
 struct pci_msix_cap { /* §6.8.2.1 */
 	uint8_t id;

@@ -102,9 +102,10 @@ static const char *explain(int rc)
 bool vm_make_partition(struct vm *vm, struct vmfile_error *error)
 {
 	const struct vmfile *file = &vm->file;
+	const uint32_t firmware_bytes = vmfile_firmware_bytes(file);
 	struct keel_hc_vm_create block = {
-	        .ram_bytes = file->memory_bytes + vmfile_firmware_bytes(file),
-	        .firmware_bytes = vmfile_firmware_bytes(file),
+	        .ram_bytes = file->memory_bytes + firmware_bytes,
+	        .firmware_bytes = firmware_bytes,
 	        .vault_bytes = vmfile_vault_bytes(file),
 	        .vcpus = file->cpus,
 	        .flags = file->pinned ? KEEL_VM_PINNED : 0,
@@ -115,6 +116,9 @@ bool vm_make_partition(struct vm *vm, struct vmfile_error *error)
 	};
 	int rc;
 
+	if (file->firmware[0] != '\0' && firmware_bytes == 0)
+		return refuse(vm, file->line.firmware, error, "firmware %s is not there any more",
+		        file->firmware);
 	memcpy(block.name, file->name, sizeof(block.name));
 	memcpy(block.uuid, file->uuid, sizeof(block.uuid));
 	rc = vm->keeld->hyp->vm_create(vm->keeld->hyp, &block);

@@ -26,6 +26,7 @@
 #define POWER_BASE       0x40u /* PIIX4 datasheet §7.1: the ports' base, and that they are on */
 #define POWER_MISC       0x80u
 #define POWER_MISC_PORTS 0x01u
+#define ADDRESS_BITS_MAX 48u      /* hyp's */
 #define BIOS_SHADOW      0x40000u /* SeaBIOS finds no chip to ask for more of itself */
 #define TABLES_FILE      "etc/acpi/tables"
 #define RSDP_FILE        "etc/acpi/rsdp"
@@ -185,23 +186,38 @@ static void add_memory(struct firmware *firmware, uint64_t ram_bytes)
 	        (uint32_t)(count * sizeof(firmware->e820[0])));
 }
 
-/* Of guest-physical addresses; the guest's CPUID has root's. OVMF places BARs in the uppermost
- * eighth of them, or behind RAM, so all of that is the bus's. */
+/* Of guest-physical addresses, as hyp caps them for VMs. OVMF places BARs in the uppermost eighth
+ * of them, or behind RAM, so all of that is the bus's. */
 static unsigned address_bits(void)
 {
-	unsigned eax = 0, ebx, ecx, edx;
+	unsigned eax = 0, ebx, ecx, edx, bits = 36;
 
-	return __get_cpuid(0x80000008, &eax, &ebx, &ecx, &edx) ? eax & 0xff : 36;
+	if (__get_cpuid(0x80000008, &eax, &ebx, &ecx, &edx))
+		bits = eax & 0xff;
+	return bits < ADDRESS_BITS_MAX ? bits : ADDRESS_BITS_MAX;
+}
+
+/* At least as much as VMs without firmware have. */
+static uint64_t window_bytes(uint64_t start)
+{
+	uint64_t end = 1ull << address_bits();
+
+	return end > start + LAYOUT_PCI64_BYTES ? end - start : LAYOUT_PCI64_BYTES;
 }
 
 int firmware_attach(struct firmware *firmware, const struct definition *definition,
-        struct pci_bus *pci, const struct gmem *gmem, const struct vault *vault, char *error,
-        size_t error_bytes)
+        struct pci_bus *pci, const struct gmem *gmem, const struct vault *vault,
+        const struct hv *hv, char *error, size_t error_bytes)
 {
 	int rc;
 
-	*firmware = (struct firmware){.definition = definition};
-	pci->window64_bytes = (1ull << address_bits()) - pci->window64;
+	*firmware = (struct firmware){
+	        .definition = definition,
+	        .gmem = gmem,
+	        .memory = hv->ram + hv->ram_bytes,
+	        .memory_bytes = hv->firmware_bytes,
+	};
+	pci->window64_bytes = window_bytes(pci->window64);
 	add_functions(firmware, pci);
 	rc = fw_cfg_attach(&firmware->fw_cfg, gmem, vault, definition->cpus);
 	if (rc == 0) {
@@ -213,8 +229,8 @@ int firmware_attach(struct firmware *firmware, const struct definition *definiti
 		        strerror(-rc));
 	if (rc != 0 || definition->firmware_vars[0] == '\0')
 		return rc;
-	return flash_attach(
-	        &firmware->flash, definition->firmware_vars, gmem, vault, error, error_bytes);
+	return flash_attach(&firmware->flash, definition->firmware_vars, firmware->memory,
+	        firmware->memory_bytes, vault, error, error_bytes);
 }
 
 static int open_image(
@@ -225,9 +241,14 @@ static int open_image(
 
 	if (fd < 0 || fstat(fd, &info) != 0) {
 		snprintf(error, error_bytes, "firmware %s: %s", path, strerror(errno));
-	} else if (!S_ISREG(info.st_mode) || info.st_size == 0 || (uint64_t)info.st_size > room) {
+	} else if (!S_ISREG(info.st_mode) || info.st_size == 0) {
+		snprintf(error, error_bytes, "firmware %s: is no file, or empty", path);
+	} else if ((uint64_t)info.st_size > room) {
 		snprintf(error, error_bytes,
-		        "firmware %s: must be a file of at most %" PRIu64 " MiB", path, room >> 20);
+		        "firmware %s: has more than the %" PRIu64
+		        " MiB that the VM was made with; end the VM with 'keel vm kill' and start "
+		        "it",
+		        path, room >> 20);
 	} else {
 		*bytes = (uint64_t)info.st_size;
 		return fd;
@@ -237,35 +258,35 @@ static int open_image(
 	return -1;
 }
 
-int firmware_load(struct firmware *firmware, const struct gmem *gmem, uint64_t firmware_bytes,
-        char *error, size_t error_bytes)
+void firmware_reset(struct firmware *firmware)
 {
+	fw_cfg_reset(&firmware->fw_cfg);
+	flash_reset(&firmware->flash);
+}
+
+int firmware_load(struct firmware *firmware, char *error, size_t error_bytes)
+{
+	const char *path = firmware->definition->firmware;
 	uint64_t bytes = 0, shadow;
-	int fd = open_image(
-	        firmware->definition->firmware, firmware_bytes, &bytes, error, error_bytes);
+	int fd = open_image(path, firmware->memory_bytes, &bytes, error, error_bytes);
+	uint8_t *end = firmware->memory + firmware->memory_bytes;
 	bool good;
 
 	if (fd < 0)
 		return -EINVAL;
-	gmem_zero(gmem, LAYOUT_FOUR_GIB - firmware_bytes, firmware_bytes);
-	good = boot_read(fd, 0, gmem_range(gmem, LAYOUT_FOUR_GIB - bytes, bytes), bytes);
+	good = boot_read(fd, 0, end - bytes, bytes);
 	close(fd);
+	if (!good) {
+		snprintf(error, error_bytes, "firmware %s: cannot be read", path);
+		return -EINVAL;
+	}
 	/* A BIOS jumps from the reset vector to its segment F000h, below 1 MiB. */
 	shadow = bytes < BIOS_SHADOW ? bytes : BIOS_SHADOW;
-	gmem_write(gmem, LAYOUT_HIGH_MEMORY - shadow,
-	        gmem_range(gmem, LAYOUT_FOUR_GIB - shadow, shadow), shadow);
-	if (good && firmware->flash.section == NULL)
-		return 0;
-	if (good)
-		return flash_load(&firmware->flash, LAYOUT_FOUR_GIB - firmware_bytes,
-		        LAYOUT_FOUR_GIB - bytes, error, error_bytes);
-	snprintf(error, error_bytes, "firmware %s: cannot be read", firmware->definition->firmware);
-	return -EINVAL;
-}
-
-void firmware_reset(struct firmware *firmware)
-{
-	fw_cfg_reset(&firmware->fw_cfg);
+	gmem_write(firmware->gmem, LAYOUT_HIGH_MEMORY - shadow, end - shadow, shadow);
+	if (firmware->flash.section != NULL)
+		return flash_load(&firmware->flash, LAYOUT_FOUR_GIB - bytes, error, error_bytes);
+	memset(firmware->memory, 0, firmware->memory_bytes - bytes);
+	return 0;
 }
 
 bool firmware_write(struct firmware *firmware, const struct hv_exit *exit)
@@ -273,6 +294,6 @@ bool firmware_write(struct firmware *firmware, const struct hv_exit *exit)
 	/* Elsewhere it is a ROM, which takes a write without effect. */
 	return flash_write(&firmware->flash, exit) ||
 	       (firmware->definition != NULL &&
-	               exit->address >= LAYOUT_FOUR_GIB - KEEL_FIRMWARE_MAX &&
+	               exit->address >= LAYOUT_FOUR_GIB - firmware->memory_bytes &&
 	               exit->address < LAYOUT_FOUR_GIB);
 }

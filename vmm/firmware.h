@@ -26,6 +26,9 @@
 
 struct firmware {
 	const struct definition *definition; /* NULL: this VM has none */
+	const struct gmem *gmem;
+	uint8_t *memory; /* of the guest's, ending at 4 GiB; no RAM for devices */
+	uint64_t memory_bytes;
 	struct flash flash;
 	struct fw_cfg fw_cfg;
 	struct pci_function isa, power;
@@ -39,11 +42,12 @@ void firmware_mark_bridge(struct pci_function *host_bridge);
 /* 0, or a negative errno with one line in `error`. Needs: definition has a firmware and stays where
  * it is. */
 int firmware_attach(struct firmware *firmware, const struct definition *definition,
-        struct pci_bus *pci, const struct gmem *gmem, const struct vault *vault, char *error,
-        size_t error_bytes);
-/* Copies the image. -EINVAL with one line in `error`. Needs: no vCPU runs. */
-int firmware_load(struct firmware *firmware, const struct gmem *gmem, uint64_t firmware_bytes,
-        char *error, size_t error_bytes);
+        struct pci_bus *pci, const struct gmem *gmem, const struct vault *vault,
+        const struct hv *hv, char *error, size_t error_bytes);
+/* Before a start: what the flash has is in its file. */
+void firmware_reset(struct firmware *firmware);
+/* Copies the image and the variables. -EINVAL with one line in `error`. Needs: firmware_reset; no
+ * vCPU runs. */
+int firmware_load(struct firmware *firmware, char *error, size_t error_bytes);
 /* A write to its memory. False: not there. */
 bool firmware_write(struct firmware *firmware, const struct hv_exit *exit);
-void firmware_reset(struct firmware *firmware);

@@ -2,16 +2,20 @@
 /* Flash commands on bytes in the VM's memory, and their way into a file. */
 #include "vmm/flash.h"
 
+#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "vmm/layout.h"
 #include "vmm/log.h"
 
-#define BLOCK_BYTES 4096u
+#define BLOCK_BYTES   4096u
+#define LOCK_WAIT_MS  3000u
+#define LOCK_PAUSE_MS 10u
 
 enum flash_mode {
 	READING,
@@ -38,9 +42,15 @@ static void keep(struct flash *flash)
 	vault_write(flash->vault, flash->section, &flash->state, sizeof(flash->state));
 }
 
-static uint8_t *memory(const struct flash *flash)
+static uint64_t first(const struct flash *flash)
 {
-	return gmem_range(flash->gmem, flash->state.gpa, flash->state.bytes);
+	return LAYOUT_FOUR_GIB - flash->memory_bytes;
+}
+
+/* The byte at a guest-physical address in the flash. */
+static uint8_t *at(const struct flash *flash, uint64_t gpa)
+{
+	return flash->memory + (gpa - first(flash));
 }
 
 static void mark(struct flash *flash, uint64_t from, uint64_t to)
@@ -54,21 +64,32 @@ static void mark(struct flash *flash, uint64_t from, uint64_t to)
 	flash->dirty_to = to > flash->dirty_to ? to : flash->dirty_to;
 }
 
-/* What is not written stays marked for the next time. */
-static void save(struct flash *flash)
+static bool write_out(const struct flash *flash)
 {
-	while (flash->dirty_from < flash->dirty_to) {
-		ssize_t done = pwrite(flash->fd, memory(flash) + flash->dirty_from,
-		        flash->dirty_to - flash->dirty_from, (off_t)flash->dirty_from);
+	uint64_t from = flash->dirty_from;
 
-		if (done <= 0 && errno == EINTR)
+	while (from < flash->dirty_to) {
+		ssize_t done = pwrite(flash->fd, at(flash, flash->state.gpa + from),
+		        flash->dirty_to - from, (off_t)from);
+
+		if (done < 0 && errno == EINTR)
 			continue;
 		if (done <= 0)
-			break;
-		flash->dirty_from += (uint64_t)done;
+			return false;
+		from += (uint64_t)done;
 	}
-	if (flash->dirty_from >= flash->dirty_to && fdatasync(flash->fd) == 0) {
+	return fdatasync(flash->fd) == 0;
+}
+
+/* What did not reach the file stays marked for the next time. */
+static void save(struct flash *flash)
+{
+	if (flash->dirty_from >= flash->dirty_to)
+		return;
+	errno = 0;
+	if (write_out(flash)) {
 		flash->failed = false;
+		flash->dirty_from = flash->dirty_to = 0;
 		return;
 	}
 	if (!flash->failed)
@@ -83,72 +104,124 @@ static int refuse(const struct flash *flash, char *error, size_t error_bytes, co
 	return -EINVAL;
 }
 
+/* A predecessor that was killed holds the lock until the kernel has ended it. */
+static bool lock_file(int fd)
+{
+	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000l};
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	for (unsigned waited_ms = 0; fcntl(fd, F_OFD_SETLK, &lock) != 0;
+	        waited_ms += LOCK_PAUSE_MS) {
+		if ((errno != EAGAIN && errno != EACCES) || waited_ms >= LOCK_WAIT_MS)
+			return false;
+		nanosleep(&pause, NULL);
+	}
+	return true;
+}
+
 static int open_file(struct flash *flash, char *error, size_t error_bytes)
 {
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	int code;
 
 	flash->fd = open(flash->path, O_RDWR | O_CLOEXEC);
 	if (flash->fd < 0)
 		return refuse(flash, error, error_bytes, strerror(errno));
-	if (fcntl(flash->fd, F_OFD_SETLK, &lock) == 0)
+	if (lock_file(flash->fd))
 		return 0;
+	code = errno;
 	close(flash->fd);
-	return refuse(flash, error, error_bytes, "is in use by another VM");
+	return refuse(flash, error, error_bytes,
+	        code == EAGAIN || code == EACCES
+	                ? "is in use: another process has it locked; give each VM its own"
+	                : strerror(code));
 }
 
-int flash_attach(struct flash *flash, const char *path, const struct gmem *gmem,
+static bool is_sound(const struct flash *flash)
+{
+	const struct flash_state *s = &flash->state;
+
+	return s->bytes == 0 || (s->gpa >= first(flash) && s->gpa < LAYOUT_FOUR_GIB &&
+	                                s->bytes <= LAYOUT_FOUR_GIB - s->gpa);
+}
+
+int flash_attach(struct flash *flash, const char *path, uint8_t *memory, uint64_t memory_bytes,
         const struct vault *vault, char *error, size_t error_bytes)
 {
 	int rc;
 
-	*flash = (struct flash){.gmem = gmem, .vault = vault, .path = path, .fd = -1};
+	*flash = (struct flash){.vault = vault,
+	        .memory = memory,
+	        .memory_bytes = memory_bytes,
+	        .path = path,
+	        .fd = -1};
 	flash->section = vault_make(vault, VAULT_FLASH, 0, VAULT_RECORD, 1, sizeof(flash->state));
 	if (flash->section == NULL)
 		return refuse(flash, error, error_bytes, "the vault is full");
 	rc = vault_read(vault, flash->section, &flash->state, sizeof(flash->state));
 	if (rc == -ENOENT)
 		keep(flash);
-	else if (rc != (int)sizeof(flash->state))
+	else if (rc != (int)sizeof(flash->state) || !is_sound(flash))
 		return refuse(flash, error, error_bytes, "its state in the vault is damaged");
 	rc = open_file(flash, error, error_bytes);
-	if (rc != 0 || flash->state.bytes == 0)
+	if (rc != 0)
 		return rc;
-	if (memory(flash) == NULL)
-		return refuse(flash, error, error_bytes, "its state in the vault is damaged");
-	if (!flash->state.shown) {
-		mark(flash, 0, flash->state.bytes);
+	mark(flash, 0, flash->state.bytes);
+	/* Else a byte in memory is not the flash's; the guest's next write puts it right. */
+	if (!flash->state.shown)
 		save(flash);
-	}
 	return 0;
 }
 
-int flash_load(struct flash *flash, uint64_t first, uint64_t end, char *error, size_t error_bytes)
+static void hide_status(struct flash *flash)
+{
+	if (flash->state.shown)
+		*at(flash, flash->state.shown_at) = flash->state.hidden;
+	flash->state.shown = 0;
+}
+
+void flash_reset(struct flash *flash)
+{
+	if (flash->section == NULL || flash->state.bytes == 0)
+		return;
+	hide_status(flash);
+	flash->state.mode = READING;
+	flash->state.status = 0;
+	mark(flash, 0, flash->state.bytes);
+	save(flash);
+	if (!flash->failed)
+		flash->state = (struct flash_state){0};
+	keep(flash);
+}
+
+int flash_load(struct flash *flash, uint64_t end, char *error, size_t error_bytes)
 {
 	struct stat info;
 	uint64_t bytes;
 
+	if (flash->state.bytes != 0 && flash->state.gpa + flash->state.bytes == end)
+		return 0; /* newer than the file */
 	if (fstat(flash->fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0 ||
 	        info.st_size % BLOCK_BYTES != 0)
 		return refuse(flash, error, error_bytes,
 		        "must be a file of whole pages; copy one that belongs to the firmware, as "
 		        "/usr/share/OVMF/OVMF_VARS_4M.fd");
 	bytes = (uint64_t)info.st_size;
-	if (first > end || bytes > end - first)
+	if (bytes > end - first(flash))
 		return refuse(flash, error, error_bytes,
-		        "does not fit below the firmware; it grew since the VM was made: end the "
-		        "VM "
-		        "with 'keel vm kill' and start it");
-	flash->state = (struct flash_state){.gpa = end - bytes, .bytes = bytes};
-	flash->dirty_from = flash->dirty_to = 0;
-	if (pread(flash->fd, memory(flash), bytes, 0) != (ssize_t)bytes)
+		        "has more than the VM was made with; end the VM with 'keel vm kill' and "
+		        "start it");
+	memset(flash->memory, 0, end - first(flash));
+	if (pread(flash->fd, at(flash, end - bytes), bytes, 0) != (ssize_t)bytes)
 		return refuse(flash, error, error_bytes, "cannot be read");
+	flash->dirty_from = flash->dirty_to = 0;
+	flash->state = (struct flash_state){.gpa = end - bytes, .bytes = bytes};
 	keep(flash);
 	return 0;
 }
 
 static void show_status(struct flash *flash)
 {
-	gmem_write(flash->gmem, flash->state.shown_at, &flash->state.status, 1);
+	*at(flash, flash->state.shown_at) = flash->state.status;
 }
 
 static void command(struct flash *flash, uint64_t gpa, uint8_t what)
@@ -166,7 +239,7 @@ static void command(struct flash *flash, uint64_t gpa, uint8_t what)
 	case COMMAND_CLEAR: s->status = 0; break;
 	case COMMAND_STATUS:
 		s->shown_at = gpa;
-		gmem_read(flash->gmem, gpa, &s->hidden, 1);
+		s->hidden = *at(flash, gpa);
 		s->shown = 1;
 		break;
 	case COMMAND_READ: save(flash); break;
@@ -175,16 +248,16 @@ static void command(struct flash *flash, uint64_t gpa, uint8_t what)
 
 static void program(struct flash *flash, const struct hv_exit *exit)
 {
-	uint64_t at = exit->address - flash->state.gpa;
+	uint64_t from = exit->address - flash->state.gpa;
 
-	gmem_write(flash->gmem, exit->address, &exit->data, exit->size);
-	mark(flash, at, at + exit->size);
+	memcpy(at(flash, exit->address), &exit->data, exit->size);
+	mark(flash, from, from + exit->size);
 	flash->state.status |= STATUS_READY;
 }
 
 static void erase(struct flash *flash, const struct hv_exit *exit)
 {
-	uint64_t at = (exit->address - flash->state.gpa) / BLOCK_BYTES * BLOCK_BYTES;
+	uint64_t from = (exit->address - flash->state.gpa) / BLOCK_BYTES * BLOCK_BYTES;
 
 	flash->state.status |= STATUS_READY;
 	flash->state.mode = READING;
@@ -192,8 +265,8 @@ static void erase(struct flash *flash, const struct hv_exit *exit)
 		flash->state.status |= STATUS_ERASE_FAILED;
 		return;
 	}
-	memset(memory(flash) + at, 0xff, BLOCK_BYTES);
-	mark(flash, at, at + BLOCK_BYTES);
+	memset(at(flash, flash->state.gpa + from), 0xff, BLOCK_BYTES);
+	mark(flash, from, from + BLOCK_BYTES);
 }
 
 static void step(struct flash *flash, const struct hv_exit *exit)
@@ -223,15 +296,13 @@ static void step(struct flash *flash, const struct hv_exit *exit)
 bool flash_write(struct flash *flash, const struct hv_exit *exit)
 {
 	struct flash_state *s = &flash->state;
-	uint64_t at = exit->address - s->gpa;
+	uint64_t from = exit->address - s->gpa;
 
-	if (flash->section == NULL || exit->address < s->gpa || at >= s->bytes ||
-	        exit->size > s->bytes - at)
+	if (flash->section == NULL || exit->address < s->gpa || from >= s->bytes ||
+	        exit->size > s->bytes - from)
 		return false;
 	if (s->sequence != exit->sequence || s->vcpu != exit->vcpu) {
-		if (s->shown)
-			gmem_write(flash->gmem, s->shown_at, &s->hidden, 1);
-		s->shown = 0;
+		hide_status(flash);
 		step(flash, exit);
 		s->sequence = exit->sequence;
 		s->vcpu = exit->vcpu;

@@ -2,7 +2,6 @@
 /* The flash in which UEFI firmware keeps its variables, and the file behind it. */
 #pragma once
 
-#include "vmm/gmem.h"
 #include "vmm/hv.h"
 #include "vmm/vault.h"
 
@@ -34,22 +33,27 @@ struct flash_state { /* VAULT_FLASH */
 KEEL_ASSERT_SIZE(struct flash_state, 64);
 
 struct flash {
-	const struct gmem *gmem;
 	const struct vault *vault;
 	struct vault_section *section; /* NULL: this VM has no such device */
 	struct flash_state state;
+	uint8_t *memory; /* the VM's firmware memory, which ends at 4 GiB */
+	uint64_t memory_bytes;
 	const char *path;
 	int fd;
 	uint64_t dirty_from, dirty_to; /* not in the file yet; empty: from >= to */
 	bool failed;                   /* was told */
 };
 
-/* Opens the file, for this process alone, and gives it what memory has if a guest runs. 0 or a
- * negative errno with one line in `error`. Needs: path stays where it is. */
-int flash_attach(struct flash *flash, const char *path, const struct gmem *gmem,
+/* Opens the file, for this process alone, and gives it what memory has. 0, or a negative errno with
+ * one line in `error`. Needs: path stays where it is. */
+int flash_attach(struct flash *flash, const char *path, uint8_t *memory, uint64_t memory_bytes,
         const struct vault *vault, char *error, size_t error_bytes);
-/* The file's content to where it ends at `end`, for a guest that starts. The same. Needs: no vCPU
- * runs. */
-int flash_load(struct flash *flash, uint64_t first, uint64_t end, char *error, size_t error_bytes);
+/* Before a start: the file gets what it has not, and from here on there is no flash, so that
+ * whoever comes next does not take what lies in memory meanwhile for its content. If the file
+ * cannot take it the flash stays as it is. */
+void flash_reset(struct flash *flash);
+/* The file's content, or what flash_reset had to leave, to where it ends at `end`. Zeroes what is
+ * below. 0 or a negative errno. Needs: no vCPU runs. */
+int flash_load(struct flash *flash, uint64_t end, char *error, size_t error_bytes);
 /* A write of the guest's. False: not there. */
 bool flash_write(struct flash *flash, const struct hv_exit *exit);

@@ -70,13 +70,16 @@ static struct fw_cfg_item find(const struct fw_cfg *dev, unsigned selector)
 	return (struct fw_cfg_item){NULL, 0};
 }
 
-/* Where this access begins: not behind itself if a predecessor had begun to answer it. */
+/* A predecessor had begun to answer it. */
+static bool is_again(const struct fw_cfg *dev, const struct hv_exit *exit)
+{
+	return dev->state.sequence == exit->sequence && dev->state.vcpu == exit->vcpu;
+}
+
+/* Where this access begins: not behind itself. */
 static uint32_t begin(const struct fw_cfg *dev, const struct hv_exit *exit)
 {
-	const struct fw_cfg_state *state = &dev->state;
-
-	return state->sequence == exit->sequence && state->vcpu == exit->vcpu ? state->before
-	                                                                      : state->offset;
+	return is_again(dev, exit) ? dev->state.before : dev->state.offset;
 }
 
 static void end(struct fw_cfg *dev, const struct hv_exit *exit, uint32_t before, uint32_t after)
@@ -146,8 +149,11 @@ static bool access_dma(
 		dev->state.address_high = be32toh((uint32_t)*value);
 		keep(dev);
 	} else {
+		if (!is_again(dev, exit))
+			dev->state.address_before = dev->state.address_high;
+		dev->state.address_high = 0;
 		run_dma(dev, exit,
-		        (uint64_t)dev->state.address_high << 32 | be32toh((uint32_t)*value));
+		        (uint64_t)dev->state.address_before << 32 | be32toh((uint32_t)*value));
 	}
 	return true;
 }

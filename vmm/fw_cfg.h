@@ -11,17 +11,19 @@
 
 /*
  * The items are made from the definition when the device process attaches, so a successor of the
- * same version has the same. The vault has how far which item was read. An exit that a predecessor
- * had begun to answer is known by its sequence number and answered again from where it began.
+ * same version has the same. The vault has how far which item was read. The last exit that a
+ * predecessor had begun to answer is known by its sequence number and answered again from where it
+ * began; firmware uses the device on one vCPU.
  */
 struct fw_cfg_state { /* VAULT_FW_CFG */
 	uint16_t selector;
 	uint16_t vcpu; /* of the last access that moved the offset */
 	uint32_t sequence;
 	uint32_t offset;
-	uint32_t before; /* that access */
-	uint32_t address_high;
-	uint32_t reserved[3];
+	uint32_t before;         /* that access */
+	uint32_t address_high;   /* of the next transfer: each takes it */
+	uint32_t address_before; /* that access's */
+	uint32_t reserved[2];
 };
 KEEL_ASSERT_SIZE(struct fw_cfg_state, 32);
 

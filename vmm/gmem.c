@@ -8,16 +8,14 @@
 
 #define FOUR_GIB (1ull << 32)
 
-void gmem_init(struct gmem *gmem, uint8_t *ram, uint64_t ram_bytes, uint64_t ram_low_bytes,
-        uint64_t firmware_bytes)
+void gmem_init(struct gmem *gmem, uint8_t *ram, uint64_t ram_bytes, uint64_t ram_low_bytes)
 {
 	*gmem = (struct gmem){.count = 1, .regions = {{0, ram_low_bytes, ram}}};
-	if (firmware_bytes > 0)
-		gmem->regions[gmem->count++] = (struct gmem_region){
-		        FOUR_GIB - firmware_bytes, firmware_bytes, ram + ram_bytes};
-	if (ram_bytes > ram_low_bytes)
-		gmem->regions[gmem->count++] = (struct gmem_region){
+	if (ram_bytes > ram_low_bytes) {
+		gmem->regions[1] = (struct gmem_region){
 		        FOUR_GIB, ram_bytes - ram_low_bytes, ram + ram_low_bytes};
+		gmem->count = 2;
+	}
 }
 
 uint8_t *gmem_range(const struct gmem *gmem, uint64_t gpa, uint64_t bytes)

@@ -29,10 +29,8 @@ struct gmem {
 	struct gmem_region regions[GMEM_MAX_REGIONS]; /* rising, apart */
 };
 
-/* Guest RAM as hv maps it: ram_low_bytes at GPA 0, the rest from 4 GiB; behind it firmware_bytes
- * that end at 4 GiB. */
-void gmem_init(struct gmem *gmem, uint8_t *ram, uint64_t ram_bytes, uint64_t ram_low_bytes,
-        uint64_t firmware_bytes);
+/* Guest RAM as hv maps it: ram_low_bytes at GPA 0, the rest from 4 GiB. */
+void gmem_init(struct gmem *gmem, uint8_t *ram, uint64_t ram_bytes, uint64_t ram_low_bytes);
 /* Where [gpa, gpa + bytes) is mapped, or NULL if any of it is not RAM. bytes 0: NULL. For rings and
  * payload. */
 uint8_t *gmem_range(const struct gmem *gmem, uint64_t gpa, uint64_t bytes);

@@ -142,7 +142,7 @@ int machine_attach(struct machine *machine, struct hv *hv, char *error, size_t e
 		rc = read_definition(machine, error, error_bytes);
 	if (rc != 0)
 		return rc;
-	gmem_init(&machine->gmem, hv->ram, hv->ram_bytes, hv->ram_low_bytes, hv->firmware_bytes);
+	gmem_init(&machine->gmem, hv->ram, hv->ram_bytes, hv->ram_low_bytes);
 	machine->env = (struct device_env){
 	        .gmem = &machine->gmem, .vcpus = hv->vcpus, .uuid = machine->definition.uuid};
 	rc = attach_platform(machine);
@@ -152,7 +152,7 @@ int machine_attach(struct machine *machine, struct hv *hv, char *error, size_t e
 	}
 	if (has_firmware(machine))
 		rc = firmware_attach(&machine->firmware, &machine->definition, &machine->pci,
-		        &machine->gmem, &machine->vault, error, error_bytes);
+		        &machine->gmem, &machine->vault, hv, error, error_bytes);
 	if (rc != 0)
 		return rc;
 	return add_devices(machine, error, error_bytes) ? 0 : -EINVAL;
@@ -173,8 +173,7 @@ static int load_guest(struct machine *machine, char *error, size_t error_bytes)
 
 	/* vCPU 0 is at the reset vector already. */
 	if (has_firmware(machine))
-		return firmware_load(&machine->firmware, &machine->gmem,
-		        machine->hv->firmware_bytes, error, error_bytes);
+		return firmware_load(&machine->firmware, error, error_bytes);
 	rc = boot_load(&config, &machine->gmem, &start, error, error_bytes);
 	if (rc != 0)
 		return rc;

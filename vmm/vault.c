@@ -35,6 +35,9 @@ static const uint32_t content_versions[] = {
         [VAULT_VIRTIO] = 1,
         [VAULT_PM] = 1,
         [VAULT_INFLIGHT] = 1,
+        [VAULT_TESTDEV] = 1,
+        [VAULT_FW_CFG] = 1,
+        [VAULT_FLASH] = 1,
 };
 
 static uint64_t round_up(uint64_t bytes)

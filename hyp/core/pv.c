@@ -112,7 +112,7 @@ bool pv_write_eoi(struct vcpu *v, uint64_t value)
 		return false;
 	if (value & 1) {
 		flag = guest_ram(v->vm->vm, GPA(value & ~3ull), 4);
-		if (flag == NULL)
+		if (flag == NULL || guest_is_rom(v->vm->vm, GPA(value & ~3ull)))
 			return false;
 	}
 	pv_eoi_collect(v);

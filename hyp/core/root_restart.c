@@ -203,9 +203,10 @@ static void begin_copying(void)
 
 static void end_stopping(void)
 {
-	unsigned masters = machine_quiesce();
+	unsigned reset, masters = machine_quiesce(&reset);
 
-	log_line("root: stopped on %u CPUs, %u devices quiesced", cpu_count, masters);
+	log_line("root: stopped on %u CPUs, %u devices quiesced, %u of them reset", cpu_count,
+	        masters, reset);
 	root_pci_reset();
 	__atomic_store_n(&root_shared->vm_pending, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&restart.stopped, 0, __ATOMIC_RELAXED);

@@ -11,13 +11,18 @@
  * A restart is asked for by root itself (a reset port, CF9h, a triple fault), or hyp gives root up
  * (no report that it is ready, no heartbeat). Then, in this order:
  *
- *   STOPPING  every CPU puts its root vCPU away by itself: out of guest mode, power-on state,
- * waiting for SIPI; its APIC forgets what the old root had in service. VMs' vCPUs run on in
- * between: a CPU looks once, when it next passes its loop. quiesce   the last CPU to stop takes bus
- * mastering and interrupts from all devices: no old DMA lands from here on. COPYING   the boot
- * CPU's root vCPU is scheduled like a running one, but each of its turns copies a piece of the kept
- *             initramfs into root's memory, so that the VMs of that CPU lose no more time than to
- * any other work of root. load      kernel, zero page and first state, as at the start. Root runs.
+ * STOPPING: every CPU puts its root vCPU away by itself: out of guest mode, power-on state, waiting
+ * for SIPI; its APIC forgets what the old root had in service. VMs' vCPUs run on in between: a CPU
+ * looks once, when it next passes its loop.
+ *
+ * Quiesce: the last CPU to stop takes bus mastering and interrupts from all devices, and begins to
+ * reset them.
+ *
+ * COPYING: the boot CPU's root vCPU is scheduled like a running one, but each of its turns copies a
+ * piece of the kept initramfs into root's memory, so that the VMs of that CPU lose no more time
+ * than to any other work of root. It lasts until the devices are back from their resets.
+ *
+ * Load: kernel, zero page and first state, as at the start. Root runs.
  *
  * hyp keeps the images in pages of the pool from the start on, since a root that ran may have
  * overwritten any of its memory. VMs, their memory in root's nested tables, their exit slots and

@@ -43,7 +43,7 @@ static bool may_be_reset(struct pci_function f)
 
 static bool ms_passed(uint64_t since_tsc, unsigned ms)
 {
-	return tsc_now() - since_tsc >= tsc_hz / 1000 * ms;
+	return (int64_t)(tsc_now() - since_tsc) >= (int64_t)(tsc_hz / 1000 * ms);
 }
 
 static void save(struct pci_function f, unsigned express)
@@ -64,7 +64,7 @@ static void put_back(const struct reset_function *r)
 {
 	for (unsigned i = HEADER_DWORDS - 1; i > PCI_COMMAND / 4; i--)
 		pci_config_write32(r->f, 4 * i, r->header[i]);
-	if (r->control != 0)
+	if (r->express != 0)
 		pci_config_write16(r->f, r->express + PCI_EXPRESS_CONTROL, r->control);
 	if (r->control2 != 0)
 		pci_config_write16(r->f, r->express + PCI_EXPRESS_CONTROL2, r->control2);
@@ -86,6 +86,11 @@ void pci_reset_begin(struct pci_function f, const struct pci_caps *caps)
 		pci_config_write16(f, caps->advanced + PCI_AF_CONTROL, PCI_AF_CONTROL_RESET);
 	}
 	began_tsc = tsc_now();
+}
+
+unsigned pci_reset_count(void)
+{
+	return count;
 }
 
 bool pci_reset_ended(void)

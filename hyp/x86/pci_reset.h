@@ -17,7 +17,9 @@ struct pci_caps {
  * has no transaction pending.
  */
 void pci_reset_begin(struct pci_function f, const struct pci_caps *caps);
+unsigned pci_reset_count(void); /* how many have begun; 64 at most, the rest is left as it is */
 
-/* True once every reset function answers again, or had a second to; then header and device control
- * are what they were at pci_reset_begin. To be called again until it is. */
+/* True once every reset function answers again, or had a second to; then the header and the device
+ * controls are what they were at pci_reset_begin. (The ports reach no further: a base address that
+ * firmware had enlarged has its first size, LTR is off.) To be called again until it is. */
 bool pci_reset_ended(void);

@@ -13,8 +13,8 @@
 
 #define BUSES_MAX 256u
 #define CAPS_MAX  48u /* a list in 192 bytes cannot be longer; a longer one is a loop */
-#define PENDING_WAIT_US                                                                            \
-	100000u /* PCI Express 3.0 §2.8: a completion timeout is at most 50 ms by default */
+#define PENDING_WAIT_MS                                                                            \
+	100u /* PCI Express 3.0 §2.8: a completion timeout is at most 50 ms by default */
 #define IOAPIC_PINS_MAX 240u
 #define PIC1_DATA       0x21u
 #define PIC2_DATA       0xa1u
@@ -38,12 +38,11 @@ static void capability_off(struct pci_function f, uint32_t head, unsigned at, st
 }
 
 /* Reads that this function still waits for have come back, or will not. */
-static void wait_for_transactions(struct pci_function f, unsigned express)
+static void wait_for_transactions(struct pci_function f, unsigned at, uint32_t pending)
 {
-	uint64_t end = tsc_now() + tsc_hz / 1000000 * PENDING_WAIT_US;
+	uint64_t end = tsc_now() + tsc_hz / 1000 * PENDING_WAIT_MS;
 
-	while (pci_config_read(f, express + PCI_EXPRESS_STATUS) & PCI_EXPRESS_PENDING &&
-	        tsc_now() < end)
+	while (pci_config_read(f, at) & pending && tsc_now() < end)
 		cpu_pause();
 }
 
@@ -64,7 +63,9 @@ static bool function_quiesce(struct pci_function f)
 		at = (head >> 8) & 0xfcu;
 	}
 	if (caps.express != 0)
-		wait_for_transactions(f, caps.express);
+		wait_for_transactions(f, caps.express + PCI_EXPRESS_STATUS, PCI_EXPRESS_PENDING);
+	else if (caps.advanced != 0)
+		wait_for_transactions(f, caps.advanced + PCI_AF_STATUS, PCI_AF_PENDING);
 	pci_config_read(f, PCI_COMMAND); /* pushes posted writes out of the way back */
 	if (!(command & PCI_COMMAND_MASTER))
 		return false;
@@ -72,9 +73,8 @@ static bool function_quiesce(struct pci_function f)
 	return true;
 }
 
-/* One device's functions. Bridges keep bus mastering: what is behind them has none left; their
- * secondary buses are noted. */
-static unsigned device_quiesce(unsigned bus, unsigned device, uint64_t found[BUSES_MAX / 64])
+/* One device's functions. Bridges keep bus mastering: what is behind them has none left. */
+static unsigned device_quiesce(unsigned bus, unsigned device)
 {
 	unsigned masters = 0, functions = 1;
 
@@ -87,39 +87,20 @@ static unsigned device_quiesce(unsigned bus, unsigned device, uint64_t found[BUS
 		header = (uint8_t)pci_config_read(f, PCI_HEADER_TYPE);
 		if (i == 0 && header & PCI_HEADER_MULTI)
 			functions = PCI_FUNCTIONS;
-		if ((header & 0x7f) == PCI_HEADER_BRIDGE) {
-			unsigned secondary = pci_config_read(f, PCI_SECONDARY_BUS) & 0xff;
-
-			found[secondary / 64] |= 1ull << (secondary % 64);
-		} else if (function_quiesce(f)) {
+		if ((header & 0x7f) != PCI_HEADER_BRIDGE && function_quiesce(f))
 			masters++;
-		}
 	}
 	return masters;
 }
 
+/* Not along the bridges from bus 0: a machine may have more root buses than that one. */
 static unsigned pci_quiesce(void)
 {
-	uint64_t found[BUSES_MAX / 64] = {1};
-	uint64_t done[BUSES_MAX / 64] = {0};
 	unsigned masters = 0;
-	bool more = true;
 
-	/* Each round does at least one bus more, so this ends after BUSES_MAX rounds at the latest.
-	 */
-	while (more) {
-		more = false;
-		for (unsigned bus = 0; bus < BUSES_MAX; bus++) {
-			uint64_t bit = 1ull << (bus % 64);
-
-			if (!(found[bus / 64] & ~done[bus / 64] & bit))
-				continue;
-			done[bus / 64] |= bit;
-			more = true;
-			for (unsigned device = 0; device < PCI_SLOTS; device++)
-				masters += device_quiesce(bus, device, found);
-		}
-	}
+	for (unsigned bus = 0; bus < BUSES_MAX; bus++)
+		for (unsigned device = 0; device < PCI_SLOTS; device++)
+			masters += device_quiesce(bus, device);
 	return masters;
 }
 
@@ -137,10 +118,11 @@ static void ioapic_quiesce(uint64_t hpa)
 	}
 }
 
-unsigned machine_quiesce(void)
+unsigned machine_quiesce(unsigned *reset)
 {
 	unsigned masters = pci_quiesce();
 
+	*reset = pci_reset_count();
 	for (unsigned i = 0; i < acpi_info.ioapic_count; i++)
 		ioapic_quiesce(acpi_info.ioapics[i]);
 	outb(PIC1_DATA, 0xff);

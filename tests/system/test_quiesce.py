@@ -4,7 +4,7 @@
 import os
 import tempfile
 
-from harness import Hardware, finish, has, run_case, same
+from harness import Hardware, finish, has, run_case, same, within
 from kmod_programs import make_hardware
 from lab import images, upgrade
 from lab.machine import Machine
@@ -63,6 +63,7 @@ def reads_in_flight(slow, programs_on):
         put(machine)
         upgrade.stage(machine, cmdline=f"console=ttyS1 tsc=reliable panic=-1 initcall_blacklist={DRIVERS[slow]}")
         vm = begin_reads(machine)
+        within(bytes_read(machine), 0, DISK_MIB << 19, "bytes read so far: most are under way")
         machine.fire("echo c >/proc/sysrq-trigger")
         machine.hyp.expect("root: start 2 ", 120)
         before = bytes_read(machine)

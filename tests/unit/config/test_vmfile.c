@@ -395,6 +395,8 @@ static void test_firmware(void **state)
 	assert_error("copy the file that belongs to the firmware there");
 	assert_false(check_firmware(3568, 6));
 	assert_error("is no file of whole pages");
+	assert_false(check_firmware(64, 20480));
+	assert_error("or larger than 16 MiB with the firmware");
 	assert_false(check_firmware(16384, 4));
 	assert_error("or larger than 16 MiB with the firmware");
 }

@@ -58,7 +58,7 @@ static int set_up(void **state)
 	(void)state;
 	ram = mmap(NULL, RAM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(ram != MAP_FAILED);
-	gmem_init(&gmem, ram, RAM_BYTES, RAM_BYTES, 0);
+	gmem_init(&gmem, ram, RAM_BYTES, RAM_BYTES);
 	initrd[0] = '\0';
 	return 0;
 }

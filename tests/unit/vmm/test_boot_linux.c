@@ -33,7 +33,7 @@ static void new_ram(uint64_t bytes)
 	ram = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 	        -1, 0);
 	assert_true(ram != MAP_FAILED);
-	gmem_init(&gmem, ram, bytes, layout_ram_low(bytes), 0);
+	gmem_init(&gmem, ram, bytes, layout_ram_low(bytes));
 }
 
 static void new_file(char *path, const struct linux_setup_header *header, size_t bytes)

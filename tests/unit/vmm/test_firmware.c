@@ -5,6 +5,7 @@
 /* What firmware is told of its machine, read as OVMF reads it; also by a device process that dies
  * in between. */
 #include <endian.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,13 +35,24 @@ static uint32_t sequence;
 static struct definition definition;
 static char error[256];
 
+/* A byte of the firmware's memory. */
+static uint8_t *rom(uint64_t gpa)
+{
+	return fake->hv.ram + RAM_BYTES + FIRMWARE_BYTES - (LAYOUT_FOUR_GIB - gpa);
+}
+
+static int load(void)
+{
+	return firmware_load(&firmware, error, sizeof(error));
+}
+
 static void attach(void)
 {
 	vault = hv_fake_vault(fake);
-	gmem_init(&gmem, fake->hv.ram, RAM_BYTES, RAM_BYTES, FIRMWARE_BYTES);
+	gmem_init(&gmem, fake->hv.ram, RAM_BYTES, RAM_BYTES);
 	assert_int_equal(pci_bus_init(&pci, &fake->hv, &vault), 0);
-	assert_int_equal(
-	        firmware_attach(&firmware, &definition, &pci, &gmem, &vault, error, sizeof(error)),
+	assert_int_equal(firmware_attach(&firmware, &definition, &pci, &gmem, &vault, &fake->hv,
+	                         error, sizeof(error)),
 	        0);
 }
 
@@ -48,6 +60,8 @@ static int setup(void **state)
 {
 	(void)state;
 	fake = hv_fake_new(3, RAM_BYTES + FIRMWARE_BYTES, 1u << 20, "{}");
+	fake->hv.ram_bytes = RAM_BYTES;
+	fake->hv.firmware_bytes = FIRMWARE_BYTES;
 	sequence = 1;
 	definition = (struct definition){.cpus = 3, .memory_bytes = RAM_BYTES, .firmware = "/none"};
 	attach();
@@ -57,6 +71,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
+	fake->hv.ram_bytes += FIRMWARE_BYTES; /* as it was mapped */
 	hv_fake_free(fake);
 	return 0;
 }
@@ -331,6 +346,12 @@ static void test_bad_dma(void **state)
 	assert_int_equal(read_item(0x7777, 4, DATA_AT), 0);
 	assert_int_equal(gmem_range(&gmem, DATA_AT, 8)[3], 0);
 	assert_int_equal(gmem_range(&gmem, DATA_AT, 8)[4], 0xff);
+	/* Half an address is of one transfer, not of the next too. */
+	out(FW_CFG_DMA_PORT, 4, htobe32(1));
+	exit = make_exit(KEEL_EXIT_PIO_WRITE, FW_CFG_DMA_PORT + 4, 4, htobe32(DMA_AT));
+	value = exit.data;
+	assert_true(fw_cfg_pio(&firmware.fw_cfg, &exit, &value)); /* at 4 GiB: ignored */
+	assert_int_equal(firmware.fw_cfg.state.address_high, 0);
 	/* A descriptor in no RAM. */
 	exit = make_exit(KEEL_EXIT_PIO_WRITE, FW_CFG_DMA_PORT + 4, 4, htobe32(RAM_BYTES));
 	value = exit.data;
@@ -373,22 +394,21 @@ static void test_image(void **state)
 		image[i] = (uint8_t)(i * 7);
 	assert_int_equal(write(fd, image, sizeof(image)), sizeof(image));
 	strcpy(definition.firmware, path);
-	memset(gmem_range(&gmem, LAYOUT_FOUR_GIB - FIRMWARE_BYTES, 1), 0xff, 1);
-	assert_int_equal(firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), 0);
-	assert_memory_equal(gmem_range(&gmem, LAYOUT_FOUR_GIB - sizeof(image), sizeof(image)),
-	        image, sizeof(image));
+	*rom(LAYOUT_FOUR_GIB - FIRMWARE_BYTES) = 0xff;
+	assert_int_equal(load(), 0);
+	assert_memory_equal(rom(LAYOUT_FOUR_GIB - sizeof(image)), image, sizeof(image));
+	/* No memory for a device to write to. */
+	assert_null(gmem_range(&gmem, LAYOUT_FOUR_GIB - 16, 1));
 	/* And below 1 MiB, where a BIOS goes on. */
 	assert_memory_equal(gmem_range(&gmem, LAYOUT_HIGH_MEMORY - sizeof(image), sizeof(image)),
 	        image, sizeof(image));
-	assert_int_equal(gmem_range(&gmem, LAYOUT_FOUR_GIB - FIRMWARE_BYTES, 1)[0], 0);
+	assert_int_equal(*rom(LAYOUT_FOUR_GIB - FIRMWARE_BYTES), 0);
 	assert_int_equal(ftruncate(fd, (off_t)FIRMWARE_BYTES + 1), 0);
-	assert_int_equal(
-	        firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), -EINVAL);
-	assert_non_null(strstr(error, "at most 2 MiB"));
+	assert_int_equal(load(), -EINVAL);
+	assert_non_null(strstr(error, "has more than the 2 MiB that the VM was made with"));
 	unlink(path);
 	close(fd);
-	assert_int_equal(
-	        firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), -EINVAL);
+	assert_int_equal(load(), -EINVAL);
 	assert_non_null(strstr(error, "No such file"));
 }
 
@@ -432,7 +452,7 @@ static void start_flash(void)
 	make_file(definition.firmware, 128u << 10, 0xc0);
 	make_file(vars_path, VARS_BYTES, 0x11);
 	attach();
-	assert_int_equal(firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), 0);
+	assert_int_equal(load(), 0);
 }
 
 static void end_flash(void)
@@ -462,7 +482,7 @@ static void put(uint64_t at, uint64_t value)
 
 static uint8_t seen(uint64_t at)
 {
-	return *gmem_range(&gmem, VARS_AT + at, 1);
+	return *rom(VARS_AT + at);
 }
 
 /* As OVMF looks whether there is a flash. */
@@ -477,7 +497,7 @@ static void test_flash_is_found(void **state)
 	assert_int_equal(seen(0), 0x00);
 	put(0, 0xff);
 	assert_int_equal(seen(0), 0x11);
-	assert_int_equal(*gmem_range(&gmem, VARS_AT + VARS_BYTES, 1), 0xc0);
+	assert_int_equal(*rom(VARS_AT + VARS_BYTES), 0xc0);
 	end_flash();
 }
 
@@ -507,7 +527,8 @@ static void test_flash_is_written(void **state)
 	assert_int_equal(file_byte(0x1011), 0xff);
 	assert_int_equal(file_byte(0x2000), 0x11);
 	/* The next start has it. */
-	assert_int_equal(firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), 0);
+	firmware_reset(&firmware);
+	assert_int_equal(load(), 0);
 	assert_int_equal(seen(0x1005), 0x42);
 	end_flash();
 }
@@ -526,13 +547,67 @@ static void test_flash_over_deaths(void **state)
 		assert_true(firmware_write(&firmware, &exit));
 		die();
 		assert_true(firmware_write(&firmware, &exit));
+		if (i == 5) /* what was written while the status was seen */
+			assert_int_equal(file_byte(7), 0x10);
 		assert_int_equal(seen(7), i == 4 ? 0x80 : i == 0 ? 0x11 : i < 3 ? 0xff : 0x10);
 	}
 	assert_int_equal(seen(8), 0x20);
 	assert_int_equal(seen(5), 0xff);
-	die(); /* what was not in the file is, from the attach on */
 	assert_int_equal(file_byte(8), 0x20);
 	assert_int_equal(file_byte(7), 0x10);
+	end_flash();
+}
+
+/* A start in which the process dies, or that fails: the file is what it was. */
+static void test_flash_over_starts(void **state)
+{
+	(void)state;
+	start_flash();
+	put(0, 0x10);
+	put(0, 0x42); /* not followed by a return to reading */
+	put(3, 0x70);
+	firmware_reset(&firmware);
+	assert_int_equal(file_byte(0), 0x42);
+	assert_int_equal(file_byte(3), 0x11);
+	/* It dies while the image is copied: what lies there now is not the flash's content. */
+	memset(rom(LAYOUT_FOUR_GIB - FIRMWARE_BYTES), 0, FIRMWARE_BYTES);
+	die();
+	firmware_reset(&firmware);
+	assert_int_equal(file_byte(0), 0x42);
+	assert_int_equal(load(), 0);
+	assert_int_equal(seen(0), 0x42);
+	/* The file is another one, and too large: it stays as the user left it. */
+	firmware_reset(&firmware);
+	make_file(vars_path, 4 << 20, 0x33);
+	assert_int_equal(load(), -EINVAL);
+	die();
+	assert_int_equal(file_byte(0), 0x33);
+	end_flash();
+}
+
+/* The file's file system is full, or gone: memory keeps what the guest was told is written. */
+static void test_flash_without_its_file(void **state)
+{
+	int fd, null;
+
+	(void)state;
+	start_flash();
+	fd = dup(firmware.flash.fd);
+	null = open("/dev/full", O_RDWR);
+	assert_true(dup2(null, firmware.flash.fd) >= 0);
+	put(0, 0x10);
+	put(0, 0x42);
+	put(0, 0xff);
+	firmware_reset(&firmware);
+	assert_int_equal(load(), 0);
+	assert_int_equal(seen(0), 0x42);
+	assert_int_equal(file_byte(0), 0x11);
+	/* Room again: the next return to reading writes it. */
+	assert_true(dup2(fd, firmware.flash.fd) >= 0);
+	put(0, 0xff);
+	assert_int_equal(file_byte(0), 0x42);
+	close(fd);
+	close(null);
 	end_flash();
 }
 
@@ -542,21 +617,22 @@ static void test_flash_that_cannot_be(void **state)
 
 	(void)state;
 	start_flash();
-	assert_int_equal(
-	        flash_attach(&second, vars_path, &gmem, &vault, error, sizeof(error)), -EINVAL);
-	assert_non_null(strstr(error, "is in use by another VM"));
+	assert_int_equal(flash_attach(&second, vars_path, rom(LAYOUT_FOUR_GIB - FIRMWARE_BYTES),
+	                         FIRMWARE_BYTES, &vault, error, sizeof(error)),
+	        -EINVAL);
+	assert_non_null(strstr(error, "is in use: another process has it locked"));
+	firmware_reset(&firmware);
 	assert_int_equal(truncate(vars_path, 1000), 0);
-	assert_int_equal(
-	        firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), -EINVAL);
+	assert_int_equal(load(), -EINVAL);
 	assert_non_null(strstr(error, "must be a file of whole pages"));
 	assert_int_equal(truncate(vars_path, 4 << 20), 0);
-	assert_int_equal(
-	        firmware_load(&firmware, &gmem, FIRMWARE_BYTES, error, sizeof(error)), -EINVAL);
-	assert_non_null(strstr(error, "does not fit below the firmware"));
+	assert_int_equal(load(), -EINVAL);
+	assert_non_null(strstr(error, "has more than the VM was made with"));
 	unlink(vars_path);
 	close(firmware.flash.fd);
-	assert_int_equal(
-	        flash_attach(&second, vars_path, &gmem, &vault, error, sizeof(error)), -EINVAL);
+	assert_int_equal(flash_attach(&second, vars_path, rom(LAYOUT_FOUR_GIB - FIRMWARE_BYTES),
+	                         FIRMWARE_BYTES, &vault, error, sizeof(error)),
+	        -EINVAL);
 	assert_non_null(strstr(error, "No such file"));
 	unlink(definition.firmware);
 }
@@ -567,7 +643,7 @@ static void test_rom(void **state)
 
 	(void)state;
 	assert_true(firmware_write(&firmware, &exit));
-	assert_int_equal(*gmem_range(&gmem, LAYOUT_FOUR_GIB - 16, 1), 0);
+	assert_int_equal(*rom(LAYOUT_FOUR_GIB - 16), 0);
 	exit.address = LAYOUT_LAPIC;
 	assert_false(firmware_write(&firmware, &exit));
 }
@@ -585,6 +661,8 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_flash_is_found, setup, teardown),
 	        cmocka_unit_test_setup_teardown(test_flash_is_written, setup, teardown),
 	        cmocka_unit_test_setup_teardown(test_flash_over_deaths, setup, teardown),
+	        cmocka_unit_test_setup_teardown(test_flash_over_starts, setup, teardown),
+	        cmocka_unit_test_setup_teardown(test_flash_without_its_file, setup, teardown),
 	        cmocka_unit_test_setup_teardown(test_flash_that_cannot_be, setup, teardown),
 	        cmocka_unit_test_setup_teardown(test_rom, setup, teardown),
 	};

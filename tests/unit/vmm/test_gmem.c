@@ -20,7 +20,7 @@ static int set_up(void **state)
 	(void)state;
 	ram = malloc(
 	        LOW_BYTES + HIGH_BYTES); /* exact, so that the sanitizer sees a byte too many */
-	gmem_init(&gmem, ram, LOW_BYTES + HIGH_BYTES, LOW_BYTES, 0);
+	gmem_init(&gmem, ram, LOW_BYTES + HIGH_BYTES, LOW_BYTES);
 	return ram == NULL;
 }
 
@@ -111,7 +111,7 @@ static void test_one_region(void **state)
 	struct gmem low;
 
 	(void)state;
-	gmem_init(&low, ram, LOW_BYTES, LOW_BYTES, 0);
+	gmem_init(&low, ram, LOW_BYTES, LOW_BYTES);
 	assert_int_equal(low.count, 1);
 	assert_null(gmem_range(&low, FOUR_GIB, 1));
 }

@@ -84,7 +84,7 @@ static void attach(void)
 
 	vault = hv_fake_vault(fake);
 	assert_int_equal(pci_bus_init(&bus, &fake->hv, &vault), 0);
-	gmem_init(&gmem, fake->hv.ram, RAM_BYTES, RAM_BYTES, 0);
+	gmem_init(&gmem, fake->hv.ram, RAM_BYTES, RAM_BYTES);
 	memset(&toy, 0, sizeof(toy));
 	for (unsigned i = 0; i < sizeof(toy.config); i++)
 		toy.config[i] = (uint8_t)(0xc0 + i);

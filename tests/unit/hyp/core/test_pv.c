@@ -15,6 +15,7 @@
 #define CLOCK_AT 0x1040u
 #define WALL_AT  0x2000u
 #define EOI_AT   0x3004u
+#define ROM_AT   0x3800u
 
 static uint8_t ram[0x4000];
 static struct vm vm;
@@ -29,6 +30,12 @@ void *guest_ram(struct vm *v, gpa_t gpa, size_t bytes)
 {
 	(void)v;
 	return gpa.value < sizeof(ram) && bytes <= sizeof(ram) - gpa.value ? ram + gpa.value : NULL;
+}
+
+bool guest_is_rom(const struct vm *v, gpa_t gpa)
+{
+	(void)v;
+	return gpa.value >= ROM_AT;
 }
 
 bool guest_read(struct vm *v, gpa_t gpa, void *to, size_t bytes)
@@ -159,6 +166,7 @@ static void test_clock_is_refused(void **state)
 	assert_false(pv_write_wall_clock(&vcpu, sizeof(ram)));
 	assert_false(pv_write_eoi(&vcpu, EOI_AT | 3));
 	assert_false(pv_write_eoi(&vcpu, sizeof(ram) | 1));
+	assert_false(pv_write_eoi(&vcpu, ROM_AT | 1));
 }
 
 static void test_wall_clock(void **state)
