@@ -20,6 +20,7 @@ PM = Guest("pm", 1, "initramfs", cpus=2, memory="192M", more_args=f"{LINE} hpet=
            more="without_root = pause\nwithout_root_after = 2")
 HPET = Guest("hpet", 2, "initramfs", cpus=4, memory="192M", more_args=LINE)
 BOTH = (PM, HPET)
+BOOTS_MAX = 8
 SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 # A delay that the watchdog itself sees and allows for is no complaint.
 UNSTABLE = "marking clocksource|clocksource.*unstable|TSC unstable|Clock Event Device stuck|not functional|lost.*interrupt"
@@ -36,6 +37,20 @@ def check_both(machine, when):
         check_clock(machine, guest, when)
 
 
+def start(machine, guest):
+    """Before acpi_pm and hpet are there Linux has its own ticks look after the TSC, and a guest that gets no CPU at its
+    boot loses some, as on a PC whose interrupts are off for too long: that judges no clock of ours, so it boots again."""
+    for _ in range(BOOTS_MAX):
+        guests.start(machine, guest)
+        guests.log_in(machine, guest)
+        guests.check(machine, guest, "sleep 2", 60)
+        if "refined-jiffies" not in guests.check(machine, guest, "dmesg | grep wd_nsec || true"):
+            return
+        print(f"     {guest.name} lost ticks of its own: booted again")
+        machine.check(f"keel vm kill {guest.name}")
+    raise Wrong(f"{guest.name} lost ticks at {BOOTS_MAX} boots: the machine is too busy for this test, or ticks are lost")
+
+
 def test_boot(machine):
     """With acpi_pm as watchdog, and with hpet."""
     guests.wait_daemon(machine)
@@ -43,8 +58,7 @@ def test_boot(machine):
     rate = guests.status(machine)["tsc_hz"]
     for guest in BOTH:
         guest.more_args = guest.more_args.format(khz=rate // 1000)
-        guests.start(machine, guest)
-        guests.log_in(machine, guest)
+        start(machine, guest)
         others = guests.check(machine, guest, "cat /sys/devices/system/clocksource/clocksource0/available_clocksource")
         same("hpet" in others.split(), guest is HPET, f"{guest.name} has an hpet")
         if "kvm-clock" in others:
