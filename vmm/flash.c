@@ -154,13 +154,11 @@ int flash_attach(struct flash *flash, const char *path, uint8_t *memory, uint64_
 	        .memory_bytes = memory_bytes,
 	        .path = path,
 	        .fd = -1};
-	flash->section = vault_make(vault, VAULT_FLASH, 0, VAULT_RECORD, 1, sizeof(flash->state));
-	if (flash->section == NULL)
+	rc = vault_record(
+	        vault, VAULT_FLASH, 0, &flash->state, sizeof(flash->state), &flash->section);
+	if (rc == -ENOSPC)
 		return refuse(flash, error, error_bytes, "the vault is full");
-	rc = vault_read(vault, flash->section, &flash->state, sizeof(flash->state));
-	if (rc == -ENOENT)
-		keep(flash);
-	else if (rc != (int)sizeof(flash->state) || !is_sound(flash))
+	if (rc != 0 || !is_sound(flash))
 		return refuse(flash, error, error_bytes, "its state in the vault is damaged");
 	rc = open_file(flash, error, error_bytes);
 	if (rc != 0)

@@ -18,18 +18,8 @@ static void keep(struct fw_cfg *dev)
 int fw_cfg_attach(
         struct fw_cfg *dev, const struct gmem *gmem, const struct vault *vault, unsigned cpus)
 {
-	int rc;
-
 	*dev = (struct fw_cfg){.gmem = gmem, .vault = vault, .cpus = (uint16_t)cpus};
-	dev->section = vault_make(vault, VAULT_FW_CFG, 0, VAULT_RECORD, 1, sizeof(dev->state));
-	if (dev->section == NULL)
-		return -ENOSPC;
-	rc = vault_read(vault, dev->section, &dev->state, sizeof(dev->state));
-	if (rc == -ENOENT)
-		keep(dev);
-	else if (rc != (int)sizeof(dev->state))
-		return rc < 0 ? rc : -EIO;
-	return 0;
+	return vault_record(vault, VAULT_FW_CFG, 0, &dev->state, sizeof(dev->state), &dev->section);
 }
 
 void fw_cfg_add_file(struct fw_cfg *dev, const char *name, const void *data, uint32_t bytes)

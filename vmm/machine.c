@@ -63,15 +63,10 @@ static int attach_platform(struct machine *machine)
 {
 	int rc;
 
-	machine->section = vault_make(
-	        &machine->vault, VAULT_MACHINE, 0, VAULT_RECORD, 1, sizeof(machine->state));
-	if (machine->section == NULL)
-		return -ENOSPC;
-	rc = vault_read(&machine->vault, machine->section, &machine->state, sizeof(machine->state));
-	if (rc == -ENOENT)
-		keep(machine);
-	else if (rc != (int)sizeof(machine->state))
-		return rc < 0 ? rc : -EIO;
+	rc = vault_record(&machine->vault, VAULT_MACHINE, 0, &machine->state,
+	        sizeof(machine->state), &machine->section);
+	if (rc != 0)
+		return rc;
 	rc = pci_bus_init(&machine->pci, machine->hv, &machine->vault);
 	if (rc != 0)
 		return rc;

@@ -49,15 +49,10 @@ int msix_attach(struct msix *msix)
 	const struct vault *vault = msix->fn->bus->vault;
 	int rc;
 
-	msix->section = vault_make(
-	        vault, VAULT_MSIX, msix->fn->slot << 3, VAULT_RECORD, 1, sizeof(msix->state));
-	if (msix->section == NULL)
-		return -ENOSPC;
-	rc = vault_read(vault, msix->section, &msix->state, sizeof(msix->state));
-	if (rc == -ENOENT)
-		keep(msix);
-	else if (rc != (int)sizeof(msix->state))
-		return rc < 0 ? rc : -EIO;
+	rc = vault_record(vault, VAULT_MSIX, msix->fn->slot << 3, &msix->state, sizeof(msix->state),
+	        &msix->section);
+	if (rc != 0)
+		return rc;
 	read_control(msix);
 	return 0;
 }

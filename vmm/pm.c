@@ -37,14 +37,9 @@ int pm_attach(struct pm *pm, struct hv *hv, const struct vault *vault)
 	int rc;
 
 	*pm = (struct pm){.hv = hv, .vault = vault};
-	pm->section = vault_make(vault, VAULT_PM, 0, VAULT_RECORD, 1, sizeof(pm->state));
-	if (pm->section == NULL)
-		return -ENOSPC;
-	rc = vault_read(vault, pm->section, &pm->state, sizeof(pm->state));
-	if (rc == -ENOENT)
-		keep(pm);
-	else if (rc != (int)sizeof(pm->state))
-		return rc < 0 ? rc : -EIO;
+	rc = vault_record(vault, VAULT_PM, 0, &pm->state, sizeof(pm->state), &pm->section);
+	if (rc != 0)
+		return rc;
 	drive_sci(pm, true);
 	return 0;
 }

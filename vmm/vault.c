@@ -350,6 +350,24 @@ void vault_write(
 	STORE("sequence", __atomic_store_n(&other->sequence, sequence, __ATOMIC_RELEASE));
 }
 
+int vault_record(const struct vault *vault, enum vault_type type, uint32_t instance, void *state,
+        size_t bytes, struct vault_section **section)
+{
+	int rc;
+
+	*section = vault_make(vault, type, instance, VAULT_RECORD, 1, bytes);
+	if (*section == NULL)
+		return -ENOSPC;
+	rc = vault_read(vault, *section, state, bytes);
+	if (rc == -ENOENT) {
+		vault_write(vault, *section, state, bytes);
+		return 0;
+	}
+	if (rc < 0)
+		return rc;
+	return rc == (int)bytes ? 0 : -EIO;
+}
+
 void *vault_live(const struct vault *vault, const struct vault_section *section)
 {
 	return vault->base + section->entry.offset;

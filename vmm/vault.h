@@ -125,5 +125,9 @@ int vault_read(
 /* RECORD: replaces the value. Needs: bytes <= the section's. */
 void vault_write(
         const struct vault *vault, struct vault_section *section, const void *in, size_t bytes);
+/* RECORD of version 1 that is made with what *state has, or read whole into it. 0; -ENOSPC: as
+ * vault_make; -EIO: damaged, or of another length. */
+int vault_record(const struct vault *vault, enum vault_type type, uint32_t instance, void *state,
+        size_t bytes, struct vault_section **section);
 /* LIVE: its bytes, for as long as the region is mapped. */
 void *vault_live(const struct vault *vault, const struct vault_section *section);
