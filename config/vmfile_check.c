@@ -163,16 +163,14 @@ static bool check_firmware_vars(const struct vmfile *vm, struct vmfile_error *er
 	if (access(vm->firmware_vars, R_OK | W_OK) != 0 || stat(vm->firmware_vars, &info) != 0)
 		return refuse(error, vm, vm->line.firmware_vars,
 		        "firmware_vars %s: %s; copy the file that belongs to the firmware there, "
-		        "as "
-		        "/usr/share/OVMF/OVMF_VARS_4M.fd to OVMF_CODE_4M.fd",
+		        "as /usr/share/OVMF/OVMF_VARS_4M.fd to OVMF_CODE_4M.fd",
 		        vm->firmware_vars, strerror(errno));
 	if (!S_ISREG(info.st_mode) || info.st_size == 0 || info.st_size % 4096 != 0 ||
 	        (uint64_t)info.st_size > KEEL_FIRMWARE_MAX ||
 	        vmfile_firmware_bytes(vm) > KEEL_FIRMWARE_MAX)
 		return refuse(error, vm, vm->line.firmware_vars,
 		        "firmware_vars %s is no file of whole pages, or larger than 16 MiB with "
-		        "the "
-		        "firmware; copy the one that belongs to the firmware, as "
+		        "the firmware; copy the one that belongs to the firmware, as "
 		        "/usr/share/OVMF/OVMF_VARS_4M.fd to OVMF_CODE_4M.fd",
 		        vm->firmware_vars);
 	return true;

@@ -64,7 +64,7 @@ bool boot_read(int fd, uint64_t offset, void *out, uint64_t bytes)
 	return true;
 }
 
-static int open_file(struct boot *boot, const char *what, const char *path, uint64_t *bytes)
+int boot_open(struct boot *boot, const char *what, const char *path, uint64_t *bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat info;
@@ -89,7 +89,7 @@ int boot_load_initrd(
 	*bytes = 0;
 	if (path[0] == '\0')
 		return 0;
-	fd = open_file(boot, "initrd", path, bytes);
+	fd = boot_open(boot, "initrd", path, bytes);
 	if (fd < 0)
 		return fd;
 	if (*bytes == 0 || lowest > limit || *bytes > limit - lowest ||
@@ -177,7 +177,7 @@ int boot_load(const struct boot_config *config, const struct gmem *gmem,
 
 	if (gmem_range(gmem, 0, LAYOUT_HIGH_MEMORY) == NULL)
 		return boot_refuse(&boot, "the VM has less than 1 MiB of memory");
-	boot.fd = open_file(&boot, "kernel", config->kernel, &boot.file_bytes);
+	boot.fd = boot_open(&boot, "kernel", config->kernel, &boot.file_bytes);
 	if (boot.fd < 0)
 		return boot.fd;
 	load_bios_vectors(&boot); /* below all else, which may lie over it */

@@ -36,7 +36,7 @@ unsigned boot_make_e820(uint64_t ram_bytes, struct linux_e820_entry *entries);
 int boot_load(const struct boot_config *config, const struct gmem *gmem,
         struct keel_vcpu_state *start, char *error, size_t error_bytes);
 
-/* What the kinds share; for boot*.c only. */
+/* What the kinds share; for boot*.c and firmware.c only. */
 struct boot {
 	const struct boot_config *config;
 	const struct gmem *gmem;
@@ -50,6 +50,8 @@ struct boot {
 
 /* Writes the line and returns -EINVAL. */
 __attribute__((format(printf, 2, 3))) int boot_refuse(struct boot *boot, const char *format, ...);
+/* A regular file, and its size; what: the word for it in errors. Negative: refused. */
+int boot_open(struct boot *boot, const char *what, const char *path, uint64_t *bytes);
 bool boot_read(int fd, uint64_t offset, void *out, uint64_t bytes);
 /* Loads the initrd as high below `limit` as it fits, on a page of its own, but not below `lowest`.
  * No initrd: *bytes is 0. */

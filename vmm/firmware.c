@@ -5,11 +5,9 @@
 
 #include <cpuid.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "hw/acpi.h"
@@ -233,31 +231,6 @@ int firmware_attach(struct firmware *firmware, const struct definition *definiti
 	        firmware->memory_bytes, vault, error, error_bytes);
 }
 
-static int open_image(
-        const char *path, uint64_t room, uint64_t *bytes, char *error, size_t error_bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat info;
-
-	if (fd < 0 || fstat(fd, &info) != 0) {
-		snprintf(error, error_bytes, "firmware %s: %s", path, strerror(errno));
-	} else if (!S_ISREG(info.st_mode) || info.st_size == 0) {
-		snprintf(error, error_bytes, "firmware %s: is no file, or empty", path);
-	} else if ((uint64_t)info.st_size > room) {
-		snprintf(error, error_bytes,
-		        "firmware %s: has more than the %" PRIu64
-		        " MiB that the VM was made with; end the VM with 'keel vm kill' and start "
-		        "it",
-		        path, room >> 20);
-	} else {
-		*bytes = (uint64_t)info.st_size;
-		return fd;
-	}
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
 void firmware_reset(struct firmware *firmware)
 {
 	fw_cfg_reset(&firmware->fw_cfg);
@@ -266,20 +239,26 @@ void firmware_reset(struct firmware *firmware)
 
 int firmware_load(struct firmware *firmware, char *error, size_t error_bytes)
 {
+	struct boot boot = {.error = error, .error_bytes = error_bytes};
 	const char *path = firmware->definition->firmware;
-	uint64_t bytes = 0, shadow;
-	int fd = open_image(path, firmware->memory_bytes, &bytes, error, error_bytes);
 	uint8_t *end = firmware->memory + firmware->memory_bytes;
-	bool good;
+	uint64_t bytes, shadow;
+	int fd = boot_open(&boot, "firmware", path, &bytes);
+	bool fits, good;
 
 	if (fd < 0)
-		return -EINVAL;
-	good = boot_read(fd, 0, end - bytes, bytes);
+		return fd;
+	fits = bytes <= firmware->memory_bytes;
+	good = fits && bytes > 0 && boot_read(fd, 0, end - bytes, bytes);
 	close(fd);
-	if (!good) {
-		snprintf(error, error_bytes, "firmware %s: cannot be read", path);
-		return -EINVAL;
-	}
+	if (!fits)
+		return boot_refuse(&boot,
+		        "firmware %s: has more than the %" PRIu64
+		        " MiB that the VM was made with; end the VM with 'keel vm kill' and start "
+		        "it",
+		        path, firmware->memory_bytes >> 20);
+	if (!good)
+		return boot_refuse(&boot, "firmware %s: is empty, or cannot be read", path);
 	/* A BIOS jumps from the reset vector to its segment F000h, below 1 MiB. */
 	shadow = bytes < BIOS_SHADOW ? bytes : BIOS_SHADOW;
 	gmem_write(firmware->gmem, LAYOUT_HIGH_MEMORY - shadow, end - shadow, shadow);
