@@ -234,6 +234,20 @@ static void limits_fill(const struct blk_queue *q, struct blk_limits *limits)
 	memcpy(limits->serial, q->blk->serial, sizeof(limits->serial));
 }
 
+/* Storage with little to do gets what is prepared before the rest is looked at: as much again as it
+ * has, so that a burst costs few system calls and a single request its one. */
+static void start_early(struct blk_queue *q)
+{
+	unsigned ready = q->blk->workers ? q->hand_count : io_uring_sq_ready(&q->ring);
+
+	if (!ready || 2 * ready < q->in_flight)
+		return;
+	if (q->blk->workers)
+		hand_over(q);
+	else
+		io_uring_submit(&q->ring);
+}
+
 /* Takes all there is. Returns how many. */
 static unsigned take(struct blk_queue *q)
 {
@@ -250,6 +264,7 @@ static unsigned take(struct blk_queue *q)
 		struct blk_req *req = &q->reqs[chain.head];
 		enum blk_verdict verdict = blk_req_parse(req, &chain, &limits);
 
+		start_early(q);
 		req->start_ns = q->now_ns;
 		q->in_flight++;
 		count++;

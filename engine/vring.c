@@ -409,8 +409,14 @@ bool vring_take_call(struct vring *vr)
 
 void vring_notify_off(struct vring *vr)
 {
-	/* With event index avail_event stays behind, which asks for none until the index wraps. */
-	if (!vr->event_idx && !vr->notify_is_off)
+	if (vr->notify_is_off)
+		return;
+	/* A ring's length behind what was taken: no step that the driver can make, and none that it
+	 * is in the midst of, passes there until the index wraps. Left at vring_notify_on's value it
+	 * would ask for a kick at the very next request. */
+	if (vr->event_idx)
+		STORE(*avail_event(vr), (uint16_t)(vr->last_avail - vr->size - 1u));
+	else
 		STORE(vr->used->flags, VIRTQ_USED_F_NO_NOTIFY);
 	vr->notify_is_off = true;
 }

@@ -433,6 +433,49 @@ static void test_suppression_flags(void **state)
 	run_suppression(*state);
 }
 
+static void wait_in_vain(struct fix *f)
+{
+	assert_false(vring_notify_on(&f->vr));
+	vring_notify_off(&f->vr);
+}
+
+/* A device that was woken by something else than a kick, such as a completion of its storage, wants
+ * none: not for the next request, nor for one that it took before the driver asked whether to kick.
+ * The index wraps. */
+static void run_woken(struct fix *f)
+{
+	struct guest_buf buf = {BUF, 16, false};
+
+	for (unsigned i = 0; i < 70000; i++) {
+		bool is_taken_first = i % 2;
+		int head;
+		uint32_t len;
+
+		wait_in_vain(f);
+		assert_true(guest_add(&f->ring, &buf, 1) >= 0);
+		if (is_taken_first) {
+			assert_int_equal(vring_pop(&f->vr, &f->chain), 1);
+			wait_in_vain(f);
+		}
+		assert_false(guest_wants_kick(&f->ring));
+		if (!is_taken_first)
+			assert_int_equal(vring_pop(&f->vr, &f->chain), 1);
+		vring_put(&f->vr, f->chain.head, 0);
+		vring_publish(&f->vr);
+		assert_true(guest_take(&f->ring, &head, &len));
+	}
+}
+
+static void test_woken_event(void **state)
+{
+	run_woken(*state);
+}
+
+static void test_woken_flags(void **state)
+{
+	run_woken(*state);
+}
+
 /* The last look: an entry added between the device's last pop and its asking for kicks. */
 static void test_last_look(void **state)
 {
@@ -549,6 +592,8 @@ int main(void)
 	        CASE(test_reset_starts_at_zero, setup),
 	        CASE(test_resubmit_order, setup),
 	        CASE(test_suppression_event, setup),
+	        CASE(test_woken_event, setup),
+	        CASE(test_woken_flags, setup_plain),
 	        CASE(test_suppression_flags, setup_plain),
 	        CASE(test_last_look, setup),
 	        CASE(test_hostile_rewrite, setup),
