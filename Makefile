@@ -208,10 +208,11 @@ $(B)/faults/keelvm: $(FAULTS_O) $(B)/user/lib.a
 	$(CC) $(USER_LDFLAGS) -o $@ $^ $(shell pkg-config --libs $(keelvm_PKGS))
 
 # What bench/instructions.py runs under callgrind: the engine as it is built for use.
-$(B)/instructions/blk: tests/instructions/blk.c $(filter-out %/blk.c %/blk_queue.c,$(wildcard engine/blk*.c)) \
+# blk.c and blk_queue.c are included by the first.
+$(B)/instructions/blk: tests/instructions/blk.c $(wildcard engine/blk*.c engine/*.h) tests/unit/engine/blk_rig.h \
 		engine/watch.c engine/vring.c engine/memtable.c engine/iov.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(USER_FLAGS) $(TEST_WARN) $(DEP) -o $@ $(filter %.c,$^) -luring
+	$(CC) $(USER_FLAGS) $(TEST_WARN) -o $@ $(filter-out engine/blk.c engine/blk_queue.c,$(filter %.c,$^)) -luring
 
 # ---- the Linux module ---------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@
 Usage: bench/instructions.py [--gate]    (--gate: exit 1 if a figure is over its mark)
 
 Counted is what a queue's thread executes itself, from the driver's requests to the call to the driver.
-The marks are a little above what the engine needed when they were set; who gets below lowers them.
+The marks are a little above what the engine needed when they were set; who gets below lowers them. They rose by
+25 and 30 when kicks were put off for good and storage was started before a burst is all prepared.
 """
 import json
 import os
@@ -18,8 +19,8 @@ SKIP = 77
 LIMIT_S = 300
 # Name, arguments of tests/instructions/blk.c, requests in all, and the most instructions for one.
 CASES = [
-    ("4K read QD1", ["read", "1", "2000"], 2000, 1410),
-    ("4K read QD32", ["read", "32", "100"], 3200, 985),
+    ("4K read QD1", ["read", "1", "2000"], 2000, 1435),
+    ("4K read QD32", ["read", "32", "100"], 3200, 1015),
 ]
 
 

@@ -264,7 +264,8 @@ static unsigned take(struct blk_queue *q)
 		struct blk_req *req = &q->reqs[chain.head];
 		enum blk_verdict verdict = blk_req_parse(req, &chain, &limits);
 
-		start_early(q);
+		if (count)
+			start_early(q);
 		req->start_ns = q->now_ns;
 		q->in_flight++;
 		count++;
