@@ -412,8 +412,8 @@ void vring_notify_off(struct vring *vr)
 	if (vr->notify_is_off)
 		return;
 	/* A ring's length behind what was taken: no step that the driver can make, and none that it
-	 * is in the midst of, passes there until the index wraps. Left at vring_notify_on's value it
-	 * would ask for a kick at the very next request. */
+	 * is in the midst of, passes there until the index wraps. Left at vring_notify_on's value
+	 * it would ask for a kick at the very next request. */
 	if (vr->event_idx)
 		STORE(*avail_event(vr), (uint16_t)(vr->last_avail - vr->size - 1u));
 	else

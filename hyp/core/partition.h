@@ -47,6 +47,7 @@ struct vcpu {
 	struct vcpu *queue_next;       /* (q) */
 	uint64_t vruntime;             /* (q) weighted CPU time, TSC ticks */
 	uint64_t slice_start_tsc;      /* (o) */
+	uint32_t spins;                /* (o) exits by PAUSE in this slice */
 	uint64_t park_tsc;             /* (o) when it parked on its exit slot */
 	struct vcpu_counters counters; /* (o) writes; read by anyone, may be a little old */
 	struct vcpu_vm *vm;            /* (c) VM part (hyp/core/vm.h), NULL for root */

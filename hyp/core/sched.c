@@ -230,6 +230,7 @@ struct vcpu *sched_next(void)
 		return NULL;
 	__atomic_store_n(&q->idle, 0u, __ATOMIC_RELEASE);
 	v->slice_start_tsc = tsc_now();
+	v->spins = 0;
 	spin_lock(&q->lock);
 	q->current = v;
 	spin_unlock(&q->lock);
@@ -239,7 +240,9 @@ struct vcpu *sched_next(void)
 uint64_t sched_slice_end(const struct vcpu *v)
 {
 	struct run_queue *q = this_queue();
-	uint64_t slice = us_to_tsc(SCHED_SLICE_US), floor = us_to_tsc(SCHED_FLOOR_US), ticks;
+	bool has_spun = v->spins >= SCHED_SPINS;
+	uint64_t slice = has_spun ? 0 : us_to_tsc(SCHED_SLICE_US);
+	uint64_t floor = has_spun ? 0 : us_to_tsc(SCHED_FLOOR_US), ticks;
 	bool is_root = v->root != NULL;
 	bool root_wants = !is_root && percpu()->root != NULL && root_wants_cpu();
 	struct sched_view view;
@@ -264,10 +267,12 @@ bool sched_is_contended(void)
 	return __atomic_load_n(&this_queue()->ready, __ATOMIC_RELAXED) != NULL;
 }
 
-void sched_yield(struct vcpu *v)
+void sched_spin(struct vcpu *v)
 {
 	struct run_queue *q = this_queue();
 
+	if (++v->spins < SCHED_SPINS)
+		return;
 	spin_lock(&q->lock);
 	if (q->ready != NULL && sched_is_before(v->vruntime, q->ready->vruntime))
 		v->vruntime = q->ready->vruntime;

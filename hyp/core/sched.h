@@ -35,8 +35,9 @@ void sched_resume(struct vcpu *v, bool parked);
 /* (any) A VM's vCPUs get a CPU, or leave for ever (PAUSED). */
 void sched_add(struct vcpu *v);
 void sched_remove(struct vcpu *v);
-/* Others of the queue go before it, although it may have used less. */
-void sched_yield(struct vcpu *v);
+/* The current one spins. After SCHED_SPINS times its slice ends, and others of the queue go before
+ * it, although it may have used less. */
+void sched_spin(struct vcpu *v);
 /* True when somebody waits for this CPU. */
 bool sched_is_contended(void);
 /* (any) The VM's shared devices have their timers run by its home CPU, or no longer. */

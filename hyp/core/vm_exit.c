@@ -141,7 +141,7 @@ static void exit_interrupt(struct vcpu *v)
 static void exit_pause(struct vcpu *v)
 {
 	if (skip(v))
-		sched_yield(v);
+		sched_spin(v);
 }
 
 static void exit_cpuid(struct vcpu *v)

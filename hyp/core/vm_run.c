@@ -183,6 +183,7 @@ static void enter(struct vcpu *v)
 	struct vm *vm = v->vm->vm;
 
 	set_tpr(v);
+	cpu_trap(v->cpu_state, CPU_TRAP_PAUSE, sched_is_contended());
 	pv_eoi_offer(v);
 	cpu_run(v->cpu_state, &v->regs, &v->exit);
 	vcpu_count_exit(v);
@@ -196,7 +197,6 @@ void vm_run(struct vcpu *v)
 	uint64_t begin = tsc_now(), now;
 
 	__atomic_add_fetch(&vm->inside, 1, __ATOMIC_SEQ_CST);
-	cpu_trap(v->cpu_state, CPU_TRAP_PAUSE, sched_is_contended());
 	while (take_look(v) && take_timers(v) && take_events(v)) {
 		enter(v);
 		vm_exit(v);

@@ -11,6 +11,9 @@
 
 #define MSRPM_BYTES 8192u
 #define IOPM_BYTES  12288u
+/* So many PAUSEs, none later than so many cycles after the one before, are one exit (§15.14.4). */
+#define PAUSE_COUNT     512u
+#define PAUSE_THRESHOLD 128u
 
 /* What both roles trap: what would let a guest reach SVM itself, or stop the machine. */
 static const uint8_t traps_all[] = {
@@ -96,6 +99,10 @@ static void vmcb_init(struct cpu_vcpu *c)
 		for (size_t i = 0; i < sizeof(traps_vm); i++)
 			vmcb_intercept(vmcb, traps_vm[i], true);
 		vmcb->vintr = VMCB_V_INTR_MASKING;
+		if (svm_features & SVM_FEATURE_PAUSE_THRESHOLD) {
+			vmcb->pause_count = PAUSE_COUNT;
+			vmcb->pause_threshold = PAUSE_THRESHOLD;
+		}
 	}
 	vmcb->iopm_base = virt_to_hpa(c->iopm).value;
 	vmcb->msrpm_base = virt_to_hpa(c->msrpm).value;

@@ -14,7 +14,7 @@ from common import TOP, finish, list_files, read, report
 
 IMAGE_MAX = 512 * 1024
 CODE_LINES_AIM = 10000
-CODE_LINES_MAX = 15650
+CODE_LINES_MAX = 15700
 VENDOR_LINES_MAX = 1500
 # A comment, or a literal in which what looks like one is none.
 TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)

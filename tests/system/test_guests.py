@@ -44,6 +44,8 @@ RUNS = {
     "serial_flood": ("flood", "-c 2 -q", 0),
     "serial_flood_unread": ("flood", "-c 2 -q -n", 0),
     "registers_kept_4": ("steady", "-c 4", 0),
+    "spinners_2": ("token", "-c 2", 0),
+    "spinners_4": ("token", "-c 4 -x", 0),
     "reset_cf9": ("reset", "-a cf9=1", RESET),
     "reset_keyboard": ("reset", "-a kbd=1", RESET),
     "reset_port92": ("reset", "-a port92=1", RESET),

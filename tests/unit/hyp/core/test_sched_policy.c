@@ -115,6 +115,15 @@ static void alone_runs_without_end(void **state)
 	assert_int_equal(sched_policy_slice(5, false, 0, SLICE, FLOOR), UINT64_MAX);
 }
 
+/* Who has spun enough has no slice left, unless nobody else wants the CPU. */
+static void spinner_makes_way(void **state)
+{
+	(void)state;
+	assert_int_equal(sched_policy_slice(5, true, 5, 0, 0), 0);
+	assert_int_equal(sched_policy_slice(5 + SLICE, true, 5, 0, 0), 0);
+	assert_int_equal(sched_policy_slice(5, false, 0, 0, 0), UINT64_MAX);
+}
+
 static void shares_follow_weights(void **state)
 {
 	struct sim s = make(4);
@@ -229,6 +238,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(nobody_wants),
 	        cmocka_unit_test(alone_runs_without_end),
+	        cmocka_unit_test(spinner_makes_way),
 	        cmocka_unit_test(shares_follow_weights),
 	        cmocka_unit_test(busy_root_counts_as_its_weight),
 	        cmocka_unit_test(root_goes_in_front_for_an_interrupt),
