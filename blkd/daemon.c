@@ -117,7 +117,7 @@ static void stats_print(struct daemon *d)
 	       "\"read_bytes\": %llu, "
 	       "\"write_bytes\": %llu, \"errors\": %llu, \"kicks\": %llu, \"calls\": %llu, "
 	       "\"waits\": %llu, \"watch_hits\": %llu, \"watch_misses\": %llu, \"bounced\": %llu, "
-	       "\"held\": %llu, \"resumed\": %llu}\n",
+	       "\"polled\": %llu, \"held\": %llu, \"resumed\": %llu}\n",
 	        blk_backend_name(d->blk), (unsigned long long)s.requests[BLK_READ],
 	        (unsigned long long)s.requests[BLK_WRITE],
 	        (unsigned long long)s.requests[BLK_FLUSH], (unsigned long long)s.bytes[BLK_READ],
@@ -125,7 +125,8 @@ static void stats_print(struct daemon *d)
 	        (unsigned long long)s.kicks, (unsigned long long)s.calls,
 	        (unsigned long long)s.waits, (unsigned long long)s.watch_hits,
 	        (unsigned long long)s.watch_misses, (unsigned long long)s.bounced,
-	        (unsigned long long)s.held, (unsigned long long)s.resumed);
+	        (unsigned long long)s.polled, (unsigned long long)s.held,
+	        (unsigned long long)s.resumed);
 	fflush(stdout);
 }
 

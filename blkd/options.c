@@ -23,6 +23,7 @@ enum {
 	OPT_SERIAL,
 	OPT_CACHED,
 	OPT_FIXED,
+	OPT_IOPOLL,
 	OPT_BACKEND,
 	OPT_WORKERS,
 	OPT_IOPS,
@@ -43,6 +44,7 @@ static const struct option table[] = {
         {"serial", required_argument, NULL, OPT_SERIAL},
         {"cached", no_argument, NULL, OPT_CACHED},
         {"fixed-buffers", no_argument, NULL, OPT_FIXED},
+        {"iopoll", no_argument, NULL, OPT_IOPOLL},
         {"backend", required_argument, NULL, OPT_BACKEND},
         {"workers", required_argument, NULL, OPT_WORKERS},
         {"iops", required_argument, NULL, OPT_IOPS},
@@ -62,6 +64,7 @@ static void usage_print(FILE *out)
 	      "  --serial=TEXT          at most 20 bytes\n"
 	      "  --cached               through the page cache\n"
 	      "  --fixed-buffers        register guest memory with the kernel, which pins it\n"
+	      "  --iopoll               look for answers where the device has poll queues\n"
 	      "  --backend=WORD         io_uring, or workers (measured when the disk is opened)\n"
 	      "  --workers=N            at most so many, 1 to 32 (32)\n"
 	      "  --iops=N               at most so many requests a second\n"
@@ -137,6 +140,7 @@ static enum options_result option_take(struct options *o, int which, const char 
 	case OPT_SERIAL: o->disk.serial = optarg; return OPTIONS_RUN;
 	case OPT_CACHED: o->disk.cached = true; return OPTIONS_RUN;
 	case OPT_FIXED: o->disk.fixed_buffers = true; return OPTIONS_RUN;
+	case OPT_IOPOLL: o->disk.iopoll = true; return OPTIONS_RUN;
 	case OPT_BACKEND: return backend_take(o);
 	case OPT_CAPABILITIES:
 		puts("{\"type\": \"block\", \"features\": [\"read-only\", \"blk-file\"]}");

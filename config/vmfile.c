@@ -319,6 +319,11 @@ static bool key_fixed_buffers(const struct reader *reader, const struct conf_nod
 	return read_bool(reader, node, &((struct vmfile_disk *)out)->fixed_buffers);
 }
 
+static bool key_iopoll(const struct reader *reader, const struct conf_node *node, void *out)
+{
+	return read_bool(reader, node, &((struct vmfile_disk *)out)->iopoll);
+}
+
 /* What the kernel takes as an interface's name (dev_valid_name). */
 static bool read_interface(
         const struct reader *reader, const struct conf_node *node, char *out, size_t out_bytes)
@@ -368,6 +373,7 @@ static const struct key disk_keys[] = {
         {"bandwidth", key_bandwidth, NULL, false},
         {"backend", key_backend, NULL, false},
         {"fixed_buffers", key_fixed_buffers, NULL, false},
+        {"iopoll", key_iopoll, NULL, false},
 };
 
 static const struct key net_keys[] = {

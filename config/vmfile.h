@@ -32,6 +32,7 @@ struct vmfile_disk {
 	uint64_t bandwidth; /* bytes a second; 0: no limit */
 	enum definition_backend backend;
 	bool fixed_buffers;
+	bool iopoll;
 };
 
 struct vmfile_net {

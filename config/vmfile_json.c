@@ -111,6 +111,8 @@ static void add_disks(cJSON *object, const struct vmfile *vm)
 			        disk->backend == DEFINITION_WORKERS ? "workers" : "io_uring");
 		if (disk->fixed_buffers)
 			cJSON_AddBoolToObject(entry, "fixed_buffers", true);
+		if (disk->iopoll)
+			cJSON_AddBoolToObject(entry, "iopoll", true);
 		cJSON_AddItemToArray(disks, entry);
 	}
 }

@@ -25,6 +25,10 @@
  * of up to BLK_WORKERS threads for the disk (blk_workers.h). blk_open measures which one suits
  * (blk_probe.h) and tells it in a line of the log; the configuration may say it instead.
  *
+ * Polling. Where it is asked for and the device has poll queues, small direct reads and writes go
+ * by a second ring whose answers are looked for: a queue's thread does not sleep while one of them
+ * is under way. A device without says so in a line, and is served by interrupts.
+ *
  * Locks. Byte ranges of the open file description (OFD), QEMU's own bytes among them, so that a
  * disk has one writer, or readers, of keelOS's or QEMU's. The kernel drops such a lock only when
  * the last request on the description is over, so having got the lock also means: no read or write
@@ -52,7 +56,8 @@ struct blk_config {
 	 */
 	bool guest_outlives;
 	enum blk_backend backend;
-	unsigned workers;       /* at most so many; 0: BLK_WORKERS */
+	bool iopoll;      /* look for the device's answers instead of waiting for its interrupts */
+	unsigned workers; /* at most so many; 0: BLK_WORKERS */
 	bool fixed_buffers;     /* register guest memory with each queue's ring; pins it */
 	unsigned queue_count;   /* 1.. */
 	uint32_t block_bytes;   /* what the guest is told: 512 or 4096; 0: what the device has, 512
@@ -88,6 +93,7 @@ struct blk_stats {
 	uint64_t watch_hits;
 	uint64_t watch_misses;
 	uint64_t bounced;   /* pieces copied for alignment */
+	uint64_t polled;    /* answers that the device was asked for */
 	uint64_t held;      /* requests that waited for the disk's rate limits */
 	uint64_t resumed;   /* requests found in flight at the start of a queue */
 	uint64_t in_flight; /* now */

@@ -37,5 +37,15 @@ void blk_file_close(struct blk_file *file);
  * the file system writes in place. Reads the file's whole map.
  */
 bool blk_file_is_settled(const struct blk_file *file);
+/*
+ * A read or write whose answer is looked for lies within one block of this size, in one piece of
+ * memory, so that nothing has a reason to split it. Linux 6.1 refuses to split such a one and tries
+ * it again without end (io_wq_submit_work), and of one on two extents it polls for the second
+ * alone.
+ */
+#define BLK_POLL_BYTES 4096u
+
+/* Whether the device below has poll queues (sysfs says so), and takes such requests whole. */
+bool blk_file_can_poll(const struct blk_file *file);
 /* The size now, in bytes; negative errno on failure. */
 int64_t blk_file_size(const struct blk_file *file);

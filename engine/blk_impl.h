@@ -53,6 +53,10 @@ struct blk_queue {
 	uint64_t features;
 	struct vring vr;
 	struct io_uring ring;
+	struct io_uring poll_ring; /* made if blk.polls */
+	bool polls;                /* small reads and writes go there */
+	bool poll_ring_is_made;
+	unsigned polled;      /* requests that are there */
 	struct blk_req *reqs; /* by head */
 	unsigned in_flight;
 	uint64_t now_ns;
@@ -83,6 +87,7 @@ struct blk {
 	char *path;
 	char serial[VIRTIO_BLK_ID_BYTES];
 	struct blk_file file;
+	bool polls; /* config.iopoll, and the device can */
 	struct blk_throttle throttle;
 	struct blk_probe probe;
 	struct blk_workers *workers; /* NULL: the queues' rings do the I/O */
@@ -135,6 +140,8 @@ void blk_ring_end(struct blk_queue *q);
 /* A submission entry; hands what is prepared to the kernel if the ring is full. */
 struct io_uring_sqe *blk_ring_sqe(struct blk_queue *q);
 void blk_ring_issue(struct blk_queue *q, struct blk_req *req);
+/* Looks for answers of the device's poll queues. True: there were some. */
+bool blk_ring_poll(struct blk_queue *q);
 
 /* blk_io.c: a request is a sequence of system requests, one at a time. */
 /* Prepares the next one, or finishes the request, or puts it in wait for a bounce buffer. */

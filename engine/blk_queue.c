@@ -186,6 +186,8 @@ static bool reap(struct blk_queue *q)
 		any = true;
 		reap_done(q);
 	}
+	if (q->polled)
+		any |= blk_ring_poll(q);
 	while (!io_uring_peek_cqe(&q->ring, &cqe)) {
 		struct io_uring_cqe copy = *cqe;
 
@@ -240,12 +242,16 @@ static void start_early(struct blk_queue *q)
 {
 	unsigned ready = q->blk->workers ? q->hand_count : io_uring_sq_ready(&q->ring);
 
+	if (q->polled)
+		ready += io_uring_sq_ready(&q->poll_ring);
 	if (!ready || 2 * ready < q->in_flight)
 		return;
 	if (q->blk->workers)
 		hand_over(q);
 	else
 		io_uring_submit(&q->ring);
+	if (q->polled)
+		io_uring_submit(&q->poll_ring);
 }
 
 /* Takes all there is. Returns how many. */
@@ -350,6 +356,12 @@ static void serve(struct blk_queue *q)
 			return;
 		taken = take(q);
 		hand_over(q);
+		/* Who looks for answers does not sleep, and needs no kicks. */
+		if (q->polled) {
+			if (io_uring_sq_ready(&q->ring))
+				io_uring_submit(&q->ring);
+			continue;
+		}
 		if (q->watch_until_ns && (!taken || !q->in_flight)) {
 			if (io_uring_sq_ready(&q->ring))
 				io_uring_submit(&q->ring);

@@ -76,6 +76,12 @@ int blk_ring_begin(struct blk_queue *q)
 	/* With workers the ring only waits. */
 	if (q->blk->workers)
 		return 0;
+	if (q->blk->polls) {
+		struct io_uring_params params = {.flags = IORING_SETUP_IOPOLL};
+
+		q->poll_ring_is_made = q->polls = !io_uring_queue_init_params(
+		        q->vr.size < 8 ? 8 : q->vr.size, &q->poll_ring, &params);
+	}
 	q->fixed_files = !io_uring_register_files(&q->ring, files, BLK_FILES);
 	if (q->blk->config.fixed_buffers)
 		memory_register(q);
@@ -89,6 +95,8 @@ void blk_ring_end(struct blk_queue *q)
 		io_uring_unregister_buffers(&q->ring);
 	if (q->fixed_files)
 		io_uring_unregister_files(&q->ring);
+	if (q->poll_ring_is_made)
+		io_uring_queue_exit(&q->poll_ring);
 	io_uring_queue_exit(&q->ring);
 }
 
@@ -141,11 +149,83 @@ static void rw_prepare(const struct blk_queue *q, struct io_uring_sqe *sqe, cons
 	sqe->rw_flags = s->flags;
 }
 
+/* Synchronous writes are more than the one answer that is polled for. */
+static bool may_poll(const struct blk_sys *s)
+{
+	return s->kind <= BLK_SYS_WRITE && !s->flags && s->file == BLK_FILE_MAIN && s->count == 1 &&
+	       s->at % BLK_POLL_BYTES + s->iov->iov_len <= BLK_POLL_BYTES;
+}
+
+static bool poll_issue(struct blk_queue *q, struct blk_req *req)
+{
+	const struct blk_sys *s = &req->sys;
+	struct io_uring_sqe *sqe;
+
+	if (!q->polls || !may_poll(s))
+		return false;
+	sqe = io_uring_get_sqe(&q->poll_ring);
+	if (!sqe)
+		return false;
+	if (s->kind == BLK_SYS_WRITE)
+		io_uring_prep_write(
+		        sqe, q->blk->file.fd, s->iov->iov_base, (unsigned)s->iov->iov_len, s->at);
+	else
+		io_uring_prep_read(
+		        sqe, q->blk->file.fd, s->iov->iov_base, (unsigned)s->iov->iov_len, s->at);
+	io_uring_sqe_set_data(sqe, req);
+	q->polled++;
+	return true;
+}
+
+/* The device cannot, whatever it said. */
+static void poll_refused(struct blk_queue *q, struct blk_req *req)
+{
+	const struct engine_events *events = &q->blk->config.events;
+	char line[512];
+
+	if (q->polls) {
+		snprintf(line, sizeof(line), "disk %s: queue %u: polling is refused: by interrupts",
+		        q->blk->path, q->index);
+		events->log(events->owner, line);
+	}
+	q->polls = false;
+	blk_ring_issue(q, req);
+}
+
+bool blk_ring_poll(struct blk_queue *q)
+{
+	struct io_uring_cqe *cqe;
+	bool any = false;
+
+	if (io_uring_sq_ready(&q->poll_ring))
+		io_uring_submit(&q->poll_ring);
+	/* With such a ring this asks the device if there is nothing. */
+	while (q->polled && !io_uring_peek_cqe(&q->poll_ring, &cqe)) {
+		struct blk_req *req = io_uring_cqe_get_data(cqe);
+		int result = cqe->res;
+
+		io_uring_cqe_seen(&q->poll_ring, cqe);
+		q->polled--;
+		blk_count(&q->stats.polled, result != -EOPNOTSUPP);
+		if (!any)
+			q->now_ns = blk_clock_ns();
+		any = true;
+		if (result == -EOPNOTSUPP)
+			poll_refused(q, req);
+		else
+			blk_io_complete(q, req, result);
+	}
+	return any;
+}
+
 void blk_ring_issue(struct blk_queue *q, struct blk_req *req)
 {
-	struct io_uring_sqe *sqe = blk_ring_sqe(q);
 	const struct blk_sys *s = &req->sys;
+	struct io_uring_sqe *sqe;
 
+	if (poll_issue(q, req))
+		return;
+	sqe = blk_ring_sqe(q);
 	switch (s->kind) {
 	case BLK_SYS_READ:
 	case BLK_SYS_WRITE: rw_prepare(q, sqe, s); break;

@@ -27,6 +27,7 @@ class Guest:
     memory: str = "256M"
     more_args: str = ""  # added to the guest kernel's command line
     more: str = ""  # further lines of the file
+    disk_more: str = ""  # further keys of its disk's section
 
     @property
     def address(self):
@@ -48,7 +49,7 @@ class Guest:
                  "kernel = /srv/vmlinuz", "initrd = /srv/initrd.img",
                  f'cmdline = "{self.kernel_line()}"']
         if self.kind != "initramfs":
-            lines.append(f"disk {{ path = {self.disk} }}")
+            lines.append(f"disk {{ path = {self.disk}; {self.disk_more} }}")
         if "net {" not in self.more:
             lines.append(f"net {{ bridge = {BRIDGE} }}")
         return "\n".join(lines + [self.more]) + "\n"

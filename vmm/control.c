@@ -119,6 +119,7 @@ static void add_disk_stats(cJSON *entry, const struct virtio_device_stats *stats
 	cJSON_AddNumberToObject(entry, "reads", (double)stats->reads);
 	cJSON_AddNumberToObject(entry, "writes", (double)stats->writes);
 	cJSON_AddNumberToObject(entry, "flushes", (double)stats->flushes);
+	cJSON_AddNumberToObject(entry, "polled", (double)stats->polled);
 	cJSON_AddNumberToObject(entry, "held", (double)stats->held);
 	cJSON_AddNumberToObject(entry, "in_flight", (double)stats->in_flight);
 	cJSON_AddNumberToObject(entry, "watch_hits", (double)stats->watch_hits);

@@ -264,6 +264,11 @@ static bool key_fixed_buffers(struct reader *reader, const cJSON *item, void *ou
 	return read_bool(reader, item, &((struct definition_disk *)out)->fixed_buffers);
 }
 
+static bool key_iopoll(struct reader *reader, const cJSON *item, void *out)
+{
+	return read_bool(reader, item, &((struct definition_disk *)out)->iopoll);
+}
+
 static bool key_tap(struct reader *reader, const cJSON *item, void *out)
 {
 	struct definition_net *net = out;
@@ -301,6 +306,7 @@ static const struct key disk_keys[] = {
         {"bandwidth", key_bandwidth, false},
         {"backend", key_backend, false},
         {"fixed_buffers", key_fixed_buffers, false},
+        {"iopoll", key_iopoll, false},
 };
 
 static const struct key net_keys[] = {

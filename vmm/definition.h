@@ -12,7 +12,7 @@
 /*
  * {"name","uuid","cpus","memory_bytes","kernel","initrd","cmdline","firmware",
  *  "firmware_vars",
- *  "disks":[{"path","readonly","serial","iops","bandwidth","backend","fixed_buffers"}],
+ *  "disks":[{"path","readonly","serial","iops","bandwidth","backend","fixed_buffers","iopoll"}],
  *  "nets":[{"tap","mac"}],"rng","testdev","on_reboot","on_poweroff"}
  * Needed: name, uuid, cpus, memory_bytes, and either kernel or firmware. An unknown key is an
  * error. Paths are absolute.
@@ -45,6 +45,7 @@ struct definition_disk {
 	uint64_t iops;      /* requests a second at most; 0: no limit */
 	uint64_t bandwidth; /* bytes a second at most; 0: no limit */
 	enum definition_backend backend;
+	bool iopoll;        /* the device's answers are looked for */
 	bool fixed_buffers; /* the VM's memory is registered with root's kernel */
 };
 

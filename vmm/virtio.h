@@ -64,7 +64,8 @@ struct virtio_device_stats {
 	const char *backend; /* how root's kernel is asked; NULL: no disk */
 	uint64_t size_bytes;
 	uint64_t reads, writes, flushes;
-	uint64_t held; /* requests that waited for the disk's rate limits */
+	uint64_t polled; /* requests whose answers the device was asked for */
+	uint64_t held;   /* requests that waited for the disk's rate limits */
 	uint64_t in_flight;
 	uint64_t watch_hits; /* times that the ring watch found work */
 	uint64_t watch_misses;

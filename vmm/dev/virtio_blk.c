@@ -168,6 +168,7 @@ static void stats(struct virtio_device *dev, struct virtio_device_stats *out)
 	out->reads = s.requests[BLK_READ];
 	out->writes = s.requests[BLK_WRITE];
 	out->flushes = s.requests[BLK_FLUSH];
+	out->polled = s.polled;
 	out->held = s.held;
 	out->in_flight = s.in_flight;
 	out->watch_hits = s.watch_hits;
@@ -215,6 +216,7 @@ struct virtio_device *virtio_blk_create(const struct definition_disk *disk, unsi
 	        .bandwidth_max = disk->bandwidth,
 	        .backend = backends[disk->backend],
 	        .fixed_buffers = disk->fixed_buffers,
+	        .iopoll = disk->iopoll,
 	        .queue_count = env->vcpus < BLK_QUEUE_MAX ? env->vcpus : BLK_QUEUE_MAX,
 	        .watch_ns = BLK_WATCH_NS,
 	        .lock_wait_ms = LOCK_WAIT_MS,

@@ -111,7 +111,7 @@ static const struct wrong wrongs[] = {
         {HEAD "colour = red\n", "f:4: unknown key 'colour'; the keys here are name, uuid, cpus"},
         {HEAD "disk { path = /d\n size = 5 }\n",
                 "f:5: unknown key 'size'; the keys here are path, readonly, serial, iops, "
-                "bandwidth, backend, fixed_buffers"},
+                "bandwidth, backend, fixed_buffers, iopoll"},
         {HEAD "cpus =\n", "f:4: 'cpus' has no value; write cpus = VALUE"},
         {HEAD "cpus\n", "f:4: 'cpus' has no value"},
         {HEAD "cpus = two\n", "f:4: 'cpus' must be a whole number from 1 to 64, without quotes"},
@@ -255,11 +255,12 @@ static void test_definition(void **state)
 	char why[256], *text;
 
 	(void)state;
-	assert_true(parse(HEAD "disk { path = /d; serial = s; iops = 200; bandwidth = 10M; "
-	                       "backend = workers }\n"
-	                       "disk { path = /e; backend = io_uring; fixed_buffers = yes }\nnet { "
-	                       "bridge = br0 }\n"
-	                       "net { tap = mine; mac = 52:54:00:00:00:01 }\ncpus = 3\n"));
+	assert_true(parse(HEAD
+	        "disk { path = /d; serial = s; iops = 200; bandwidth = 10M; "
+	        "backend = workers }\n"
+	        "disk { path = /e; backend = io_uring; fixed_buffers = yes; iopoll = yes }\nnet { "
+	        "bridge = br0 }\n"
+	        "net { tap = mine; mac = 52:54:00:00:00:01 }\ncpus = 3\n"));
 	vmfile_fill_identity(&vm, "seed");
 	memcpy(uuid, vm.uuid, sizeof(uuid));
 	memcpy(mac, vm.nets[0].mac, sizeof(mac));
@@ -277,6 +278,8 @@ static void test_definition(void **state)
 	assert_int_equal(definition.disks[0].backend, DEFINITION_WORKERS);
 	assert_false(definition.disks[0].fixed_buffers);
 	assert_true(definition.disks[1].fixed_buffers);
+	assert_true(definition.disks[1].iopoll);
+	assert_false(definition.disks[0].iopoll);
 	assert_int_equal(definition.disks[1].iops, 0);
 	assert_int_equal(definition.disks[1].bandwidth, 0);
 	assert_int_equal(definition.disks[1].backend, DEFINITION_IO_URING);

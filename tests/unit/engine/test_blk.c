@@ -2,7 +2,7 @@
 /* The disk as a guest sees it: every request, rightly and wrongly made, on a real file. */
 /* sources: engine/blk.c engine/blk_file.c engine/blk_settled.c engine/blk_req.c */
 /* sources: engine/blk_io.c engine/blk_queue.c engine/blk_ring.c */
-/* sources: engine/blk_held.c engine/blk_throttle.c */
+/* sources: engine/blk_held.c engine/blk_throttle.c engine/blk_poll.c */
 /* sources: engine/blk_workers.c engine/blk_probe.c */
 /* sources: engine/watch.c engine/vring.c engine/memtable.c engine/iov.c */
 /* libs: -luring */
@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "engine/blk_impl.h"
 #include "tests/unit/engine/blk_load.h"
 
 #define SECTORS 8192u
@@ -572,6 +573,52 @@ static void test_unlinked_file(void **state)
 	assert_filled(rig_data(r) + 8192, 4096, 0x11);
 }
 
+/* A device that is said to have poll queues and has none: by interrupts after all, with a line. */
+static void test_polling_refused(void **state)
+{
+	struct rig *r = *state;
+	struct load *l = calloc(1, sizeof(*l));
+	unsigned started = 0;
+	uint32_t len;
+
+	assert_int_equal(blk_queue_stop(r->blk, 0, RIG_WAIT_MS), 0);
+	r->blk->polls = true;
+	{
+		struct engine_queue q = {
+		        .kick_fd = r->kick_fd, .ring = guest_ring_config(&r->ring)};
+
+		assert_int_equal(blk_queue_start(r->blk, &q), 0);
+	}
+	for (unsigned done = 0; done < 5000; done++) {
+		while (l->in_flight < LOAD_DEPTH && started < 5000)
+			started += load_submit(l, r);
+		rig_kick(r);
+		load_complete(l, r, rig_wait(r, &len));
+	}
+	load_verify_file(l, r->path);
+	if (!blk_file_can_poll(&r->blk->file))
+		assert_non_null(strstr(r->last_log, "polling is refused: by interrupts"));
+	free(l);
+}
+
+static void test_polling_asked_for(void **state)
+{
+	struct rig r = {0};
+	struct blk_config c;
+	char error[256];
+
+	(void)state;
+	rig_file(&r, "/var/tmp", 512);
+	c = rig_config(&r);
+	c.iopoll = true;
+	assert_int_equal(blk_open(&r.blk, &c, error, sizeof(error)), 0);
+	assert_non_null(
+	        strstr(r.last_log, blk_file_can_poll(&r.blk->file) ? "by the device's poll queues"
+	                                                           : "there are no poll queues"));
+	blk_close(r.blk);
+	unlink(r.path);
+}
+
 /* ---- many at once ---------------------------------------------------------------------------- */
 
 static void test_many(void **state)
@@ -642,6 +689,8 @@ int main(void)
 	        CASE(test_shrunk_file, setup_workers),
 	        CASE(test_unlinked_file, setup),
 	        CASE(test_unlinked_file, setup_workers),
+	        CASE(test_polling_refused, setup),
+	        cmocka_unit_test(test_polling_asked_for),
 	        CASE(test_many, setup),
 	        CASE(test_many, setup_plain),
 	        CASE(test_many, setup_tmpfs),

@@ -3,7 +3,7 @@
  * get the disk while a dead predecessor's request is still in the kernel (C-50). */
 /* sources: engine/blk.c engine/blk_file.c engine/blk_settled.c engine/blk_req.c */
 /* sources: engine/blk_io.c engine/blk_queue.c engine/blk_ring.c */
-/* sources: engine/blk_held.c engine/blk_throttle.c */
+/* sources: engine/blk_held.c engine/blk_throttle.c engine/blk_poll.c */
 /* sources: engine/blk_workers.c engine/blk_probe.c */
 /* sources: engine/watch.c engine/vring.c engine/memtable.c engine/iov.c */
 /* libs: -luring */

@@ -5,7 +5,7 @@
 /* sources: engine/vhost_inflight.c engine/vhost_memory.c engine/vhost_msg.c */
 /* sources: engine/blk.c engine/blk_file.c engine/blk_settled.c engine/blk_req.c */
 /* sources: engine/blk_io.c engine/blk_queue.c engine/blk_ring.c */
-/* sources: engine/blk_held.c engine/blk_throttle.c */
+/* sources: engine/blk_held.c engine/blk_throttle.c engine/blk_poll.c */
 /* sources: engine/blk_workers.c engine/blk_probe.c */
 /* sources: engine/watch.c engine/vring.c engine/memtable.c engine/iov.c */
 /* sources: bench/ring/front.c bench/ring/queue.c bench/ring/load.c bench/ring/hist.c */
