@@ -133,6 +133,7 @@ soak-continuity: setup
 bench-disk: $(B)/bin/keel-blk $(B)/bin/bench-ring $(B)/instructions/blk
 	@$(PYTHON) bench/instructions.py
 	@$(PYTHON) bench/disk.py $(BENCH_ARGS)
+	@$(PYTHON) bench/kill.py
 
 # The page of what is measured so far; docs/compare.md says how it becomes a version of the history.
 bench-compare: setup

@@ -19,8 +19,8 @@
 #define BLK_FIXED_MAX      64u
 #define BLK_NS_PER_SECOND  1000000000ull
 
-/* Indices of the ring's registered files. */
-enum { BLK_FILE_MAIN, BLK_FILE_PAGED, BLK_FILES };
+/* blk_sys.file */
+enum { BLK_FILE_MAIN, BLK_FILE_PAGED };
 
 /* user_data of the polls; requests have their address. */
 #define BLK_TAG_KICK 1u
@@ -48,7 +48,6 @@ struct blk_queue {
 	int stop_fd;
 	bool stopping;
 	bool told_broken;
-	bool fixed_files;
 	unsigned rearm; /* a bit for each BLK_TAG_* whose poll has ended */
 	uint64_t features;
 	struct vring vr;

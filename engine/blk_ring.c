@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The back end that asks the kernel by io_uring: a queue's ring, its registered files and memory.
- */
+/* The back end that asks the kernel by io_uring: a queue's ring, and its registered memory. */
 #include "engine/blk_impl.h"
 
 #include <errno.h>
@@ -67,7 +66,6 @@ static void memory_register(struct blk_queue *q)
 
 int blk_ring_begin(struct blk_queue *q)
 {
-	int files[BLK_FILES] = {q->blk->file.fd, q->blk->file.paged_fd};
 	int rc = ring_make(q);
 
 	if (rc)
@@ -82,7 +80,6 @@ int blk_ring_begin(struct blk_queue *q)
 		q->poll_ring_is_made = q->polls = !io_uring_queue_init_params(
 		        q->vr.size < 8 ? 8 : q->vr.size, &q->poll_ring, &params);
 	}
-	q->fixed_files = !io_uring_register_files(&q->ring, files, BLK_FILES);
 	if (q->blk->config.fixed_buffers)
 		memory_register(q);
 	return 0;
@@ -90,11 +87,9 @@ int blk_ring_begin(struct blk_queue *q)
 
 void blk_ring_end(struct blk_queue *q)
 {
-	/* So that nothing of the files is held when the thread is gone. */
+	/* So that no memory is held when the thread is gone. */
 	if (q->fixed_count)
 		io_uring_unregister_buffers(&q->ring);
-	if (q->fixed_files)
-		io_uring_unregister_files(&q->ring);
 	if (q->poll_ring_is_made)
 		io_uring_queue_exit(&q->poll_ring);
 	io_uring_queue_exit(&q->ring);
@@ -218,6 +213,11 @@ bool blk_ring_poll(struct blk_queue *q)
 	return any;
 }
 
+/*
+ * The file is not registered with the ring: when the process is killed, the kernel lets go of
+ * registered files, and of their locks, only some 40 ms later (a grace period of RCU), and its
+ * successor cannot begin before.
+ */
 void blk_ring_issue(struct blk_queue *q, struct blk_req *req)
 {
 	const struct blk_sys *s = &req->sys;
@@ -232,11 +232,6 @@ void blk_ring_issue(struct blk_queue *q, struct blk_req *req)
 	case BLK_SYS_SYNC: io_uring_prep_fsync(sqe, 0, IORING_FSYNC_DATASYNC); break;
 	default: io_uring_prep_fallocate(sqe, 0, s->flags, (off_t)s->at, (off_t)s->length);
 	}
-	if (q->fixed_files) {
-		sqe->fd = s->file;
-		sqe->flags |= IOSQE_FIXED_FILE;
-	} else {
-		sqe->fd = s->file == BLK_FILE_MAIN ? q->blk->file.fd : q->blk->file.paged_fd;
-	}
+	sqe->fd = s->file == BLK_FILE_MAIN ? q->blk->file.fd : q->blk->file.paged_fd;
 	io_uring_sqe_set_data(sqe, req);
 }

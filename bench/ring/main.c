@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/ring/kill.h"
 #include "bench/ring/load.h"
 #include "bench/ring/usage.h"
 
@@ -26,6 +27,7 @@ struct options {
 	bool poll;
 	bool lockstep; /* the next requests only when all have been answered */
 	bool fill;
+	unsigned kills; /* of the device's process, and nothing else is measured */
 	const char *label;
 	const char *verify_file;
 };
@@ -204,6 +206,8 @@ static int run(struct run *r)
 	}
 	if (loads_make(r) || (r->o->fill && disk_fill(r)))
 		return 1;
+	if (r->o->kills)
+		return kill_run(&r->front, &r->loads[0], r->o->kills) ? 1 : 0;
 	atomic_store(&r->finished, 0);
 	for (unsigned i = 0; i < r->front.queue_count; i++)
 		r->loads[i].is_timed = r->o->warmup <= 0;
@@ -255,6 +259,8 @@ static const char usage_text[] =
         "  --verify --fill                   check data; write all of the range first\n"
         "  --verify-file=PATH                and compare the storage at the end\n"
         "  --range=BYTES                     of the disk that is used\n"
+        "  --kills=N                         end the device's process so often, and time its "
+        "successor\n"
         "  --ring=N --no-event-idx --no-indirect --label=TEXT\n";
 
 enum {
@@ -273,6 +279,7 @@ enum {
 	O_FILL,
 	O_FILE,
 	O_RANGE,
+	O_KILLS,
 	O_RING,
 	O_NO_EVENT,
 	O_NO_INDIRECT,
@@ -284,9 +291,9 @@ static const struct option table[] = {{"socket", 1, NULL, O_SOCKET}, {"queues", 
         {"sequential", 0, NULL, O_SEQ}, {"seconds", 1, NULL, O_SECONDS},
         {"warmup", 1, NULL, O_WARMUP}, {"requests", 1, NULL, O_REQUESTS}, {"poll", 0, NULL, O_POLL},
         {"lockstep", 0, NULL, O_LOCKSTEP}, {"verify", 0, NULL, O_VERIFY}, {"fill", 0, NULL, O_FILL},
-        {"verify-file", 1, NULL, O_FILE}, {"range", 1, NULL, O_RANGE}, {"ring", 1, NULL, O_RING},
-        {"no-event-idx", 0, NULL, O_NO_EVENT}, {"no-indirect", 0, NULL, O_NO_INDIRECT},
-        {"label", 1, NULL, O_LABEL}, {NULL, 0, NULL, 0}};
+        {"verify-file", 1, NULL, O_FILE}, {"range", 1, NULL, O_RANGE}, {"kills", 1, NULL, O_KILLS},
+        {"ring", 1, NULL, O_RING}, {"no-event-idx", 0, NULL, O_NO_EVENT},
+        {"no-indirect", 0, NULL, O_NO_INDIRECT}, {"label", 1, NULL, O_LABEL}, {NULL, 0, NULL, 0}};
 
 static bool option_take(struct options *o, int which)
 {
@@ -308,6 +315,7 @@ static bool option_take(struct options *o, int which)
 	case O_FILL: o->fill = true; return true;
 	case O_FILE: o->verify_file = optarg; return true;
 	case O_RANGE: o->range_bytes = n; return n;
+	case O_KILLS: o->kills = (unsigned)n; return n;
 	case O_RING: o->front.queue_size = (unsigned)n; return n && n <= FRONT_SIZE_MAX;
 	case O_NO_EVENT: o->front.refuse |= 1ull << VIRTIO_RING_F_EVENT_IDX; return true;
 	case O_NO_INDIRECT: o->front.refuse |= 1ull << VIRTIO_RING_F_INDIRECT_DESC; return true;
