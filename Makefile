@@ -210,7 +210,7 @@ $(B)/faults/keelvm: $(FAULTS_O) $(B)/user/lib.a
 
 # What bench/instructions.py runs under callgrind: the engine as it is built for use.
 # blk.c and blk_queue.c are included by the first.
-$(B)/instructions/blk: tests/instructions/blk.c $(wildcard engine/blk*.c engine/*.h) tests/unit/engine/blk_rig.h \
+$(B)/instructions/blk: tests/instructions/blk.c $(wildcard engine/blk*.c engine/*.h hw/*.h tests/unit/engine/*.h) \
 		engine/watch.c engine/vring.c engine/memtable.c engine/iov.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(USER_FLAGS) $(TEST_WARN) -o $@ $(filter-out engine/blk.c engine/blk_queue.c,$(filter %.c,$^)) -luring

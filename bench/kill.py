@@ -28,7 +28,7 @@ class Keeper(threading.Thread):
     """A device process all the time; one that dies has a successor at once. Waits without looking again and again."""
 
     def __init__(self, command):
-        super().__init__()
+        super().__init__(daemon=True)
         self.command = command
         self.ends = False
         self.device = None

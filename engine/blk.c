@@ -87,7 +87,7 @@ static int backend_choose(struct blk *blk)
 	blk->polls = blk->config.iopoll && !blk->workers && blk_file_can_poll(&blk->file);
 	snprintf(line, sizeof(line), "disk %s: by %s (%s)%s", blk->path, blk_backend_name(blk), why,
 	        blk->polls           ? ", by the device's poll queues"
-	        : blk->config.iopoll ? ", by interrupts: there are no poll queues"
+	        : blk->config.iopoll ? ", by interrupts: it cannot be polled"
 	                             : "");
 	if (events->log)
 		events->log(events->owner, line);

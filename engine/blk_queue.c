@@ -250,7 +250,7 @@ static void start_early(struct blk_queue *q)
 		hand_over(q);
 	else
 		io_uring_submit(&q->ring);
-	if (q->polled)
+	if (q->polled && io_uring_sq_ready(&q->poll_ring))
 		io_uring_submit(&q->poll_ring);
 }
 

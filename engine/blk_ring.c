@@ -8,6 +8,9 @@
 #include <string.h>
 
 #define FIXED_PART_BYTES (1ull << 30)
+/* So many polled at once, of a queue. A polled request that finds the device's queue full does not
+ * sleep: a worker of the kernel tries it again and again. Deeper queues gain nothing by polling. */
+#define POLL_DEPTH 8u
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
@@ -64,6 +67,26 @@ static void memory_register(struct blk_queue *q)
 	events->log(events->owner, line);
 }
 
+static void tell_unpolled(const struct blk_queue *q, const char *why)
+{
+	const struct engine_events *events = &q->blk->config.events;
+	char line[512];
+
+	snprintf(line, sizeof(line), "disk %s: queue %u: polling is refused: by interrupts (%s)",
+	        q->blk->path, q->index, why);
+	events->log(events->owner, line);
+}
+
+static void poll_ring_make(struct blk_queue *q)
+{
+	struct io_uring_params params = {.flags = IORING_SETUP_IOPOLL};
+	int rc = io_uring_queue_init_params(POLL_DEPTH, &q->poll_ring, &params);
+
+	q->poll_ring_is_made = q->polls = !rc;
+	if (rc)
+		tell_unpolled(q, strerror(-rc));
+}
+
 int blk_ring_begin(struct blk_queue *q)
 {
 	int rc = ring_make(q);
@@ -74,12 +97,8 @@ int blk_ring_begin(struct blk_queue *q)
 	/* With workers the ring only waits. */
 	if (q->blk->workers)
 		return 0;
-	if (q->blk->polls) {
-		struct io_uring_params params = {.flags = IORING_SETUP_IOPOLL};
-
-		q->poll_ring_is_made = q->polls = !io_uring_queue_init_params(
-		        q->vr.size < 8 ? 8 : q->vr.size, &q->poll_ring, &params);
-	}
+	if (q->blk->polls)
+		poll_ring_make(q);
 	if (q->blk->config.fixed_buffers)
 		memory_register(q);
 	return 0;
@@ -156,7 +175,7 @@ static bool poll_issue(struct blk_queue *q, struct blk_req *req)
 	const struct blk_sys *s = &req->sys;
 	struct io_uring_sqe *sqe;
 
-	if (!q->polls || !may_poll(s))
+	if (!q->polls || q->polled == POLL_DEPTH || !may_poll(s))
 		return false;
 	sqe = io_uring_get_sqe(&q->poll_ring);
 	if (!sqe)
@@ -175,14 +194,8 @@ static bool poll_issue(struct blk_queue *q, struct blk_req *req)
 /* The device cannot, whatever it said. */
 static void poll_refused(struct blk_queue *q, struct blk_req *req)
 {
-	const struct engine_events *events = &q->blk->config.events;
-	char line[512];
-
-	if (q->polls) {
-		snprintf(line, sizeof(line), "disk %s: queue %u: polling is refused: by interrupts",
-		        q->blk->path, q->index);
-		events->log(events->owner, line);
-	}
+	if (q->polls)
+		tell_unpolled(q, strerror(EOPNOTSUPP));
 	q->polls = false;
 	blk_ring_issue(q, req);
 }

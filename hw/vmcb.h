@@ -231,10 +231,10 @@ KEEL_ASSERT_OFFSET(struct vmcb, dbgctl, 0x670);
 #define SVM_NPF_TABLE_WALK (1ull << 33)
 
 /* CPUID Fn8000_000A_EDX */
-#define SVM_FEATURE_NP              (1u << 0)
-#define SVM_FEATURE_NRIP            (1u << 3)
-#define SVM_FEATURE_FLUSH_BY_ASID   (1u << 6)
-#define SVM_FEATURE_DECODE_ASSISTS  (1u << 7)
-#define SVM_FEATURE_PAUSE_THRESHOLD (1u << 12) /* and with it the pause filter, bit 10 */
+#define SVM_FEATURE_NP             (1u << 0)
+#define SVM_FEATURE_NRIP           (1u << 3)
+#define SVM_FEATURE_FLUSH_BY_ASID  (1u << 6)
+#define SVM_FEATURE_DECODE_ASSISTS (1u << 7)
+#define SVM_FEATURE_PAUSE_FILTER   (5u << 10) /* bit 10, and bit 12: its threshold */
 
 #define MSR_VM_CR_SVMDIS (1ull << 4)

@@ -99,7 +99,7 @@ static void vmcb_init(struct cpu_vcpu *c)
 		for (size_t i = 0; i < sizeof(traps_vm); i++)
 			vmcb_intercept(vmcb, traps_vm[i], true);
 		vmcb->vintr = VMCB_V_INTR_MASKING;
-		if (svm_features & SVM_FEATURE_PAUSE_THRESHOLD) {
+		if ((svm_features & SVM_FEATURE_PAUSE_FILTER) == SVM_FEATURE_PAUSE_FILTER) {
 			vmcb->pause_count = PAUSE_COUNT;
 			vmcb->pause_threshold = PAUSE_THRESHOLD;
 		}

@@ -573,11 +573,13 @@ static void test_unlinked_file(void **state)
 	assert_filled(rig_data(r) + 8192, 4096, 0x11);
 }
 
-/* A device that is said to have poll queues and has none: by interrupts after all, with a line. */
+/* A device that is said to have poll queues and has none: by interrupts after all, with a line;
+ * some kernels (6.1) refuse nothing and take it as polled. */
 static void test_polling_refused(void **state)
 {
 	struct rig *r = *state;
 	struct load *l = calloc(1, sizeof(*l));
+	struct blk_stats stats;
 	unsigned started = 0;
 	uint32_t len;
 
@@ -596,8 +598,8 @@ static void test_polling_refused(void **state)
 		load_complete(l, r, rig_wait(r, &len));
 	}
 	load_verify_file(l, r->path);
-	if (!blk_file_can_poll(&r->blk->file))
-		assert_non_null(strstr(r->last_log, "polling is refused: by interrupts"));
+	blk_stats_read(r->blk, &stats);
+	assert_true(stats.polled || strstr(r->last_log, "polling is refused: by interrupts"));
 	free(l);
 }
 
@@ -614,7 +616,7 @@ static void test_polling_asked_for(void **state)
 	assert_int_equal(blk_open(&r.blk, &c, error, sizeof(error)), 0);
 	assert_non_null(
 	        strstr(r.last_log, blk_file_can_poll(&r.blk->file) ? "by the device's poll queues"
-	                                                           : "there are no poll queues"));
+	                                                           : "it cannot be polled"));
 	blk_close(r.blk);
 	unlink(r.path);
 }

@@ -12,12 +12,17 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <linux/fs.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/unit/engine/blk_rig.h"
 
@@ -90,6 +95,36 @@ static void await_in_flight(struct rig *r)
 	} while (!s.in_flight);
 }
 
+/* Waits until a task of this process sleeps uninterruptibly (proc(5): D), as the one does that
+ * writes to a frozen file system. What is counted as in flight may not be in the kernel yet. */
+static void await_asleep_in_kernel(void)
+{
+	char path[64], stat[512];
+	const char *end;
+	struct dirent *e;
+	bool found = false;
+	ssize_t n;
+	DIR *d;
+	int fd;
+
+	while (!found) {
+		sched_yield();
+		d = opendir("/proc/self/task");
+		while (d && (e = readdir(d))) {
+			snprintf(path, sizeof(path), "/proc/self/task/%.20s/stat", e->d_name);
+			fd = open(path, O_RDONLY | O_CLOEXEC);
+			n = fd < 0 ? -1 : read(fd, stat, sizeof(stat) - 1);
+			if (fd >= 0)
+				close(fd);
+			stat[n < 0 ? 0 : n] = 0;
+			end = strrchr(stat, ')');
+			found = found || (end && !strncmp(end, ") D", 3));
+		}
+		if (d)
+			closedir(d);
+	}
+}
+
 static void test_stop_gives_up(void **state)
 {
 	struct rig r = {0};
@@ -124,7 +159,7 @@ static void hang_and_wait(struct rig *r, int ready)
 	if (rig_start(r, &c, 64, RIG_FEATURES))
 		_exit(1);
 	begin_write(r);
-	await_in_flight(r);
+	await_asleep_in_kernel();
 	if (write(ready, "r", 1) != 1)
 		_exit(2);
 	for (;;)
