@@ -4,6 +4,7 @@
 
 #include "abi/exits.h"
 #include "abi/hypercall.h"
+#include "hyp/core/sched_policy.h"
 #include "hyp/x86/arena.h"
 #include "hyp/cpu/cpu.h"
 #include "hyp/dev/platform.h"
@@ -47,7 +48,7 @@ struct vcpu {
 	struct vcpu *queue_next;       /* (q) */
 	uint64_t vruntime;             /* (q) weighted CPU time, TSC ticks */
 	uint64_t slice_start_tsc;      /* (o) */
-	uint32_t spins;                /* (o) exits by PAUSE in this slice */
+	struct sched_spins spins;      /* (o) */
 	uint64_t park_tsc;             /* (o) when it parked on its exit slot */
 	struct vcpu_counters counters; /* (o) writes; read by anyone, may be a little old */
 	struct vcpu_vm *vm;            /* (c) VM part (hyp/core/vm.h), NULL for root */

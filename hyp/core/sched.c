@@ -230,61 +230,70 @@ struct vcpu *sched_next(void)
 		return NULL;
 	__atomic_store_n(&q->idle, 0u, __ATOMIC_RELEASE);
 	v->slice_start_tsc = tsc_now();
-	v->spins = 0;
+	v->spins.count = 0;
 	spin_lock(&q->lock);
 	q->current = v;
 	spin_unlock(&q->lock);
 	return v;
 }
 
-uint64_t sched_slice_end(const struct vcpu *v)
+/* Does anybody wait here while v runs? The least virtual time of those. Needs: lock. */
+static bool find_waiting(struct run_queue *q, const struct vcpu *v, uint64_t *least)
+{
+	bool root_wants = v->root == NULL && percpu()->root != NULL && root_wants_cpu();
+	struct sched_view view = view_of(q, root_wants, false);
+
+	*least = view.vm_vruntime;
+	if (root_wants && (!view.vm_waits || sched_is_before(view.root_vruntime, *least)))
+		*least = view.root_vruntime;
+	return view.vm_waits || root_wants;
+}
+
+uint64_t sched_slice_end(struct vcpu *v)
 {
 	struct run_queue *q = this_queue();
-	bool has_spun = v->spins >= SCHED_SPINS;
+	bool has_spun = sched_has_spun(&v->spins), waits;
 	uint64_t slice = has_spun ? 0 : us_to_tsc(SCHED_SLICE_US);
-	uint64_t floor = has_spun ? 0 : us_to_tsc(SCHED_FLOOR_US), ticks;
-	bool is_root = v->root != NULL;
-	bool root_wants = !is_root && percpu()->root != NULL && root_wants_cpu();
-	struct sched_view view;
-	uint64_t least;
+	uint64_t floor = has_spun ? 0 : us_to_tsc(SCHED_FLOOR_US), ticks, least;
 
 	spin_lock(&q->lock);
-	view = view_of(q, root_wants, false);
+	waits = find_waiting(q, v, &least);
 	spin_unlock(&q->lock);
-	least = view.vm_vruntime;
-	if (root_wants && (!view.vm_waits || sched_is_before(view.root_vruntime, least)))
-		least = view.root_vruntime;
-	ticks = sched_policy_slice(v->vruntime, view.vm_waits || root_wants, least, slice, floor);
+	if (!waits)
+		v->spins.count = 0; /* who comes later did not wait for that */
+	ticks = sched_policy_slice(v->vruntime, waits, least, slice, floor);
 	/* An idle CPU can have who waits here, as soon as root turns out to need more than a
 	 * moment. */
-	if (is_root && view.vm_waits && ticks > floor && any_idle())
+	if (v->root != NULL && waits && ticks > floor && any_idle())
 		ticks = floor;
 	return ticks == UINT64_MAX ? UINT64_MAX : v->slice_start_tsc + ticks;
 }
 
 bool sched_is_contended(void)
 {
-	return __atomic_load_n(&this_queue()->ready, __ATOMIC_RELAXED) != NULL;
+	const struct vcpu *root = percpu()->root;
+
+	/* A root that is halted and has an interrupt needs no such help: it gets the CPU at once.
+	 */
+	return __atomic_load_n(&this_queue()->ready, __ATOMIC_RELAXED) != NULL ||
+	       (root != NULL && root->state == VCPU_READY);
 }
 
 void sched_spin(struct vcpu *v)
 {
-	struct run_queue *q = this_queue();
-
-	if (++v->spins < SCHED_SPINS)
-		return;
-	spin_lock(&q->lock);
-	if (q->ready != NULL && sched_is_before(v->vruntime, q->ready->vruntime))
-		v->vruntime = q->ready->vruntime;
-	spin_unlock(&q->lock);
+	sched_policy_spin(&v->spins, tsc_now(), us_to_tsc(SCHED_SPIN_GAP_US));
 }
 
-static void charge(struct vcpu *v)
+/* Needs: lock. */
+static void charge(struct run_queue *q, struct vcpu *v)
 {
 	uint64_t ran = tsc_now() - v->slice_start_tsc;
 	uint32_t weight = v->root != NULL ? SCHED_ROOT_WEIGHT : v->vm->vm->weight;
+	uint64_t least;
 
 	v->vruntime += sched_policy_charge(ran, weight);
+	if (sched_has_spun(&v->spins) && find_waiting(q, v, &least))
+		v->vruntime = sched_policy_make_way(v->vruntime, least);
 }
 
 /* Needs: lock. */
@@ -316,7 +325,7 @@ void sched_put(struct vcpu *v, enum vcpu_state state)
 		        v->vm->vm, platform_vcpu_deadline(v->vm->vm->platform, v->index));
 	spin_lock(&q->lock);
 	hyp_assert(v->state == VCPU_RUNNING && q->current == v);
-	charge(v);
+	charge(q, v);
 	q->current = NULL;
 	waits = q->ready != NULL;
 	if (v->vm != NULL)

@@ -13,7 +13,7 @@ void sched_init_cpu(void);
 struct vcpu *sched_next(void);
 /* How long (host TSC) the given vCPU may run before sched_next is asked again; UINT64_MAX: nobody
  * else waits here. */
-uint64_t sched_slice_end(const struct vcpu *v);
+uint64_t sched_slice_end(struct vcpu *v);
 /* Earliest host TSC at which timers of halted vCPUs homed here, or of their VMs' shared devices,
  * are due; UINT64_MAX: none. */
 uint64_t sched_timer_deadline(void);
@@ -35,8 +35,8 @@ void sched_resume(struct vcpu *v, bool parked);
 /* (any) A VM's vCPUs get a CPU, or leave for ever (PAUSED). */
 void sched_add(struct vcpu *v);
 void sched_remove(struct vcpu *v);
-/* The current one spins. After SCHED_SPINS times its slice ends, and others of the queue go before
- * it, although it may have used less. */
+/* The current one had an exit by PAUSE. If it spins, its slice ends and who waits goes before it,
+ * although it may have used less. */
 void sched_spin(struct vcpu *v);
 /* True when somebody waits for this CPU. */
 bool sched_is_contended(void);

@@ -26,6 +26,17 @@ uint64_t sched_policy_slice(uint64_t current_vruntime, bool others, uint64_t lea
 	return slice;
 }
 
+void sched_policy_spin(struct sched_spins *spins, uint64_t now, uint64_t gap)
+{
+	spins->count = now - spins->last_tsc > gap ? 1 : spins->count + 1;
+	spins->last_tsc = now;
+}
+
+uint64_t sched_policy_make_way(uint64_t vruntime, uint64_t least_vruntime)
+{
+	return sched_is_before(vruntime, least_vruntime) ? least_vruntime : vruntime;
+}
+
 uint64_t sched_policy_wake(uint64_t vruntime, uint64_t least_vruntime, uint64_t slice)
 {
 	uint64_t earliest = least_vruntime - slice;

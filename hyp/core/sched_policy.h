@@ -24,9 +24,10 @@
 #define SCHED_FLOOR_US    500u
 #define SCHED_WEIGHT_UNIT 100u /* the weight at which virtual time is CPU time */
 #define SCHED_ROOT_WEIGHT 200u
-/* Exits by PAUSE in a slice until it ends. A lock's holder that runs is done before: some 10 us by
- * exits alone, 100 us where the CPU counts PAUSEs between them. */
-#define SCHED_SPINS 8u
+/* Exits by PAUSE, each soon after the one before, until the slice ends. A lock's holder that runs
+ * is done before: some 10 us by exits alone, 100 us where the CPU counts PAUSEs between them. */
+#define SCHED_SPINS       8u
+#define SCHED_SPIN_GAP_US 100u
 
 enum sched_choice { SCHED_NOBODY, SCHED_ROOT, SCHED_VM };
 
@@ -39,14 +40,30 @@ struct sched_view {
 	uint64_t vm_vruntime; /* of the first of the queue */
 };
 
+/* Exits by PAUSE of one vCPU in its slice. */
+struct sched_spins {
+	uint32_t count;
+	uint64_t last_tsc;
+};
+
 enum sched_choice sched_policy_pick(const struct sched_view *view);
 /* Ticks that the current one may run from its slice's start, given the least virtual time of who
  * waits. */
 uint64_t sched_policy_slice(uint64_t current_vruntime, bool others, uint64_t least_vruntime,
         uint64_t slice, uint64_t floor);
+/* One more exit by PAUSE. Those further apart than gap ticks are no spin: the count begins anew. */
+void sched_policy_spin(struct sched_spins *spins, uint64_t now, uint64_t gap);
+/* The virtual time with which a vCPU that has spun goes back to the queue: not before who waits,
+ * although it may have had less. */
+uint64_t sched_policy_make_way(uint64_t vruntime, uint64_t least_vruntime);
 /* The virtual time with which a sleeper comes back. */
 uint64_t sched_policy_wake(uint64_t vruntime, uint64_t least_vruntime, uint64_t slice);
 uint64_t sched_policy_charge(uint64_t ticks, uint32_t weight);
+
+static inline bool sched_has_spun(const struct sched_spins *spins)
+{
+	return spins->count >= SCHED_SPINS;
+}
 
 static inline bool sched_is_before(uint64_t a, uint64_t b)
 {

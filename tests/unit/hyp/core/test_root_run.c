@@ -86,7 +86,7 @@ void sched_put(struct vcpu *v, enum vcpu_state state)
 {
 	v->state = state;
 }
-uint64_t sched_slice_end(const struct vcpu *v)
+uint64_t sched_slice_end(struct vcpu *v)
 {
 	(void)v;
 	return UINT64_MAX;

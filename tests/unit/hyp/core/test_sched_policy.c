@@ -124,6 +124,35 @@ static void spinner_makes_way(void **state)
 	assert_int_equal(sched_policy_slice(5, false, 0, 0, 0), UINT64_MAX);
 }
 
+/* Scattered PAUSEs, as of a lock that is taken at once, are no spin; nor is one fewer than many. */
+static void spin_is_many_in_a_row(void **state)
+{
+	const uint64_t gap = SCHED_SPIN_GAP_US * US;
+	struct sched_spins spins = {0};
+	uint64_t now = 1000 * gap;
+
+	(void)state;
+	for (unsigned i = 0; i < 100 * SCHED_SPINS; i++) {
+		sched_policy_spin(&spins, now += gap + 1, gap);
+		assert_false(sched_has_spun(&spins));
+	}
+	spins.count = 0; /* a new slice */
+	for (unsigned i = 1; i < SCHED_SPINS; i++)
+		sched_policy_spin(&spins, now += gap, gap);
+	assert_false(sched_has_spun(&spins));
+	sched_policy_spin(&spins, now += gap, gap);
+	assert_true(sched_has_spun(&spins));
+}
+
+/* It goes behind who waits, and pays for what it used once, not twice. */
+static void spinner_goes_behind(void **state)
+{
+	(void)state;
+	assert_int_equal(sched_policy_make_way(5, 5 + SLICE), 5 + SLICE);
+	assert_int_equal(sched_policy_make_way(5 + SLICE, 5), 5 + SLICE);
+	assert_int_equal(sched_policy_make_way(UINT64_MAX - 5, 5), 5);
+}
+
 static void shares_follow_weights(void **state)
 {
 	struct sim s = make(4);
@@ -239,6 +268,8 @@ int main(void)
 	        cmocka_unit_test(nobody_wants),
 	        cmocka_unit_test(alone_runs_without_end),
 	        cmocka_unit_test(spinner_makes_way),
+	        cmocka_unit_test(spin_is_many_in_a_row),
+	        cmocka_unit_test(spinner_goes_behind),
 	        cmocka_unit_test(shares_follow_weights),
 	        cmocka_unit_test(busy_root_counts_as_its_weight),
 	        cmocka_unit_test(root_goes_in_front_for_an_interrupt),
