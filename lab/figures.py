@@ -26,6 +26,6 @@ def write(name, unit, better, runs, **more):
 def tell(figure):
     """A line for people."""
     runs = f"  ({', '.join(str(r) for r in figure['runs'])})" if len(figure["runs"]) > 1 else ""
-    text = f"{figure['name']:<28} {figure['median']:>10} {figure['unit']}{runs}"
+    text = f"{figure['name']:<28} {round(figure['median'], 3):>10} {figure['unit']}{runs}"
     parts = figure.get("by_kind")
     return text + (": " + ", ".join(f"{k} {v}" for k, v in parts.items()) if parts else "")

@@ -603,6 +603,7 @@ static void test_polling_refused(void **state)
 	free(l);
 }
 
+/* Memory has no poll queues: by interrupts, which is said. (The lab has a device with them.) */
 static void test_polling_asked_for(void **state)
 {
 	struct rig r = {0};
@@ -610,13 +611,12 @@ static void test_polling_asked_for(void **state)
 	char error[256];
 
 	(void)state;
-	rig_file(&r, "/var/tmp", 512);
+	rig_file(&r, "/dev/shm", 512);
 	c = rig_config(&r);
 	c.iopoll = true;
 	assert_int_equal(blk_open(&r.blk, &c, error, sizeof(error)), 0);
-	assert_non_null(
-	        strstr(r.last_log, blk_file_can_poll(&r.blk->file) ? "by the device's poll queues"
-	                                                           : "it cannot be polled"));
+	assert_non_null(strstr(r.last_log, "it cannot be polled"));
+	assert_false(blk_file_can_poll(&r.blk->file));
 	blk_close(r.blk);
 	unlink(r.path);
 }
