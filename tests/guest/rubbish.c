@@ -198,6 +198,17 @@ static void do_ipi(struct rubbish *b)
 	}
 }
 
+/*
+ * LTR becomes LLDT. The emulator takes an LTR of the null selector, which is #GP on any CPU, and
+ * ends itself ("invalid tss") at the next interrupt with a stack of its own.
+ */
+static void avoid_ltr(uint8_t code[CODE_BYTES])
+{
+	for (unsigned i = 0; i + 2 < CODE_BYTES; i++)
+		if (code[i] == 0x0f && code[i + 1] == 0x00 && (code[i + 2] >> 3 & 7) == 3)
+			code[i + 2] ^= 1 << 3;
+}
+
 /* Rubbish as code, with device addresses in registers, so that the decoder gets some of it. */
 static void do_code(struct rubbish *b)
 {
@@ -208,6 +219,7 @@ static void do_code(struct rubbish *b)
 		b->code[i] = (uint8_t)next(b);
 	if (below(b, 2))
 		b->code[0] = starts[below(b, sizeof(starts))];
+	avoid_ltr(b->code);
 	memset(b->code + CODE_BYTES, 0xc3, 8);
 	__asm__ volatile("call *%0"
 	                 :
