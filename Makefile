@@ -6,6 +6,7 @@
 #   make shell      the same, and leave you at root        make size      hyp's size against its budget
 #   make soak-continuity N=12   root and device processes die under load, N times (lab/soak.py)
 #   make bench-disk   keel-blk against qemu-storage-daemon and fio
+#   make bench-net    frames between two VMs through the network engine, beside bare taps
 #   make bench-compare  keelOS next to KVM in the lab, and the page; two hours, can be broken off and taken up
 #   make setup      install what is missing (run and test do that first)
 #
@@ -13,7 +14,7 @@
 # searched. A new program is one line in the table below.
 
 # Program: its folders, and what it needs by pkg-config.
-PROGRAMS      := keelvm keel keeld keel-blk bench-ring
+PROGRAMS      := keelvm keel keeld keel-blk bench-ring bench-net
 keelvm_DIRS   := vmm engine
 keelvm_PKGS   := liburing libcjson libseccomp
 keel_DIRS     := cli config
@@ -22,8 +23,10 @@ keeld_DIRS    := keeld config
 keeld_PKGS    := libcjson
 keel-blk_DIRS := blkd engine
 keel-blk_PKGS := liburing libseccomp
-bench-ring_DIRS := bench/ring
+bench-ring_DIRS := bench/ring bench/lib
 bench-ring_PKGS :=
+bench-net_DIRS := bench/net bench/lib engine
+bench-net_PKGS := liburing
 
 B       := build
 CC      := gcc
@@ -97,7 +100,7 @@ KMODTEST  := $(patsubst tests/kmod/%.c,$(B)/kmodtest/%,$(KMODTEST_C)) \
 # ---- what people type ---------------------------------------------------------------------------
 
 .PHONY: all hyp programs kmod guests unit fuzzers setup check test run shell size clean format \
-	build-clang headers bench-disk bench-compare soak-continuity
+	build-clang headers bench-disk bench-net bench-compare soak-continuity
 all: hyp programs kmod guests $(B)/faults/keelvm
 hyp: $(HYP_ELF)
 programs: $(BUILT)
@@ -134,6 +137,9 @@ bench-disk: $(B)/bin/keel-blk $(B)/bin/bench-ring $(B)/instructions/blk
 	@$(PYTHON) bench/instructions.py
 	@$(PYTHON) bench/disk.py $(BENCH_ARGS)
 	@$(PYTHON) bench/kill.py
+
+bench-net: $(B)/bin/bench-net
+	@$(PYTHON) bench/net.py $(BENCH_ARGS)
 
 # The page of what is measured so far; docs/compare.md says how it becomes a version of the history.
 bench-compare: setup

@@ -16,9 +16,11 @@
  *
  * To the guest: buffers are taken from the ring ahead of the frames (as many as one frame may need)
  * and the tap writes into them. A frame longer than the buffers at hand ends in a private overflow
- * buffer and is copied on from there into more buffers; if there are none, or the guest did not
- * accept mergeable buffers, it is dropped and counted, and the next one is looked at. Buffers that
- * were taken and not used are in the in-flight log, so a successor gets them again.
+ * buffer and is copied on from there into more buffers. If there are none yet, it waits until the
+ * guest has posted them, and the tap's queue behind it: a frame lost to a guest that is late for a
+ * moment would cost its stream far more. It is dropped and counted if the guest has no more to
+ * post, or did not accept mergeable buffers. Buffers that were taken and not used are in the
+ * in-flight log, so a successor gets them again.
  *
  * From the guest: the header is copied once, checked against what was negotiated, and written from
  * the copy; payload goes to the tap from guest memory. A frame that breaks a rule, or that the tap
@@ -49,7 +51,7 @@ struct net_stats {
 	uint64_t rx_frames; /* to the guest */
 	uint64_t rx_bytes;
 	uint64_t rx_dropped_size; /* longer than a buffer, without mergeable buffers */
-	uint64_t rx_dropped_full; /* longer than all buffers at hand */
+	uint64_t rx_dropped_full; /* longer than all buffers that the guest can post */
 	uint64_t rx_bad_chains;
 	uint64_t tx_frames;
 	uint64_t tx_bytes;

@@ -30,6 +30,9 @@ struct net_rx {
 	unsigned iov_first, iov_count;
 	uint64_t bytes;     /* in all slots */
 	uint32_t last_size; /* of the frame before: the next is probably no longer */
+	/* A frame that waits for buffers: so many bytes of it are in those at hand, the rest in the
+	 * overflow. 0: none waits. */
+	uint32_t held_size, held_direct;
 	struct iovec iov[NET_RX_IOVS + 1];
 	uint8_t overflow[NET_FRAME_MAX + NET_HDR_BYTES];
 };

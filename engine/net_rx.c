@@ -114,24 +114,6 @@ static ssize_t tap_read(struct net_queue *q, unsigned iovs)
 	return got;
 }
 
-/* Copies what the tap wrote behind the guest's buffers into more of them. */
-static bool overflow_deliver(struct net_queue *q, uint64_t direct, uint64_t size)
-{
-	struct net_rx *rx = q->rx;
-
-	if (!net_has(q, VIRTIO_NET_F_MRG_RXBUF)) {
-		net_count(&q->stats.rx_dropped_size, 1);
-		return false;
-	}
-	slots_fill(q, size);
-	if (rx->bytes < size) {
-		net_count(&q->stats.rx_dropped_full, 1);
-		return false;
-	}
-	iov_copy_to(rx->iov + rx->iov_first, rx->iov_count, direct, rx->overflow, size - direct);
-	return true;
-}
-
 static void frame_deliver(struct net_queue *q, uint64_t size)
 {
 	struct net_rx *rx = q->rx;
@@ -158,6 +140,37 @@ static void frame_deliver(struct net_queue *q, uint64_t size)
 	net_count(&q->stats.rx_bytes, size - NET_HDR_BYTES);
 }
 
+/* Nothing that the guest may still post would help. */
+static bool is_all_at_hand(const struct net_queue *q)
+{
+	const struct net_rx *rx = q->rx;
+
+	return rx->slot_count == NET_RX_SLOTS || rx->slot_count == q->vr.size ||
+	       rx->iov_count + VRING_IOV_MAX > NET_RX_IOVS;
+}
+
+/* Copies what the tap wrote behind the guest's buffers into more of them. */
+static enum rx_end held_deliver(struct net_queue *q)
+{
+	struct net_rx *rx = q->rx;
+	uint32_t size = rx->held_size, direct = rx->held_direct;
+
+	slots_fill(q, size);
+	if (net_has(q, VIRTIO_NET_F_MRG_RXBUF) && rx->bytes < size && !is_all_at_hand(q))
+		return RX_NO_BUFFERS;
+	rx->held_size = 0;
+	if (!net_has(q, VIRTIO_NET_F_MRG_RXBUF)) {
+		net_count(&q->stats.rx_dropped_size, 1);
+	} else if (rx->bytes < size) {
+		net_count(&q->stats.rx_dropped_full, 1);
+	} else {
+		iov_copy_to(rx->iov + rx->iov_first, rx->iov_count, direct, rx->overflow,
+		        size - direct);
+		frame_deliver(q, size);
+	}
+	return RX_MORE;
+}
+
 static enum rx_end frame_take(struct net_queue *q)
 {
 	struct net_rx *rx = q->rx;
@@ -165,6 +178,8 @@ static enum rx_end frame_take(struct net_queue *q)
 	unsigned iovs;
 	ssize_t got;
 
+	if (rx->held_size)
+		return held_deliver(q);
 	slots_fill(q, 2ull * rx->last_size > FIRST_GUESS ? 2ull * rx->last_size : FIRST_GUESS);
 	if (!rx->slot_count)
 		return RX_NO_BUFFERS;
@@ -175,8 +190,12 @@ static enum rx_end frame_take(struct net_queue *q)
 	if ((size_t)got <= NET_HDR_BYTES)
 		return RX_MORE;
 	rx->last_size = (uint32_t)got;
-	if ((uint64_t)got <= direct || overflow_deliver(q, direct, (uint64_t)got))
-		frame_deliver(q, (uint64_t)got);
+	if ((uint64_t)got > direct) {
+		rx->held_size = (uint32_t)got;
+		rx->held_direct = (uint32_t)direct;
+		return held_deliver(q);
+	}
+	frame_deliver(q, (uint64_t)got);
 	return RX_MORE;
 }
 

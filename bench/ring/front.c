@@ -265,7 +265,7 @@ static int inflight_share(struct front *f)
 	return tell(f, &m, f->inflight_fd);
 }
 
-static int queue_share(struct front *f, struct front_queue *q)
+static int queue_share(struct front *f, struct queue *q)
 {
 	struct message m = {.request = SET_VRING_ADDR, .bytes = 40};
 
@@ -403,7 +403,7 @@ uint64_t front_gpa(const struct front *f, const void *at)
 	return GPA_BASE + (uint64_t)((const uint8_t *)at - f->mem);
 }
 
-static int queue_init(struct front *f, struct front_queue *q, unsigned index, unsigned size)
+static int queue_init(struct front *f, struct queue *q, unsigned index, unsigned size)
 {
 	q->index = index;
 	q->size = size;

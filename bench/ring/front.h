@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <linux/virtio_ring.h>
+#include "bench/lib/queue.h"
 
 /*
  * Written from the protocol's text and Linux's headers, and shares nothing with engine/, so that
@@ -17,17 +17,6 @@
 
 #define FRONT_QUEUES_MAX 16u
 #define FRONT_SIZE_MAX   1024u
-
-struct front_queue {
-	unsigned index, size;
-	bool event_idx, indirect;
-	struct vring_desc *desc;
-	struct vring_avail *avail;
-	struct vring_used *used;
-	int kick_fd, call_fd;
-	uint16_t avail_idx, kicked_idx, used_seen;
-	uint64_t kicks, calls; /* made, and got */
-};
 
 struct front {
 	char path[108];
@@ -42,7 +31,7 @@ struct front {
 	uint64_t inflight_size, inflight_offset;
 	uint64_t capacity; /* sectors */
 	unsigned queue_count;
-	struct front_queue queues[FRONT_QUEUES_MAX];
+	struct queue queues[FRONT_QUEUES_MAX];
 	char error[256];
 };
 
@@ -76,13 +65,3 @@ bool front_is_gone(const struct front *f);
 int front_read_capacity(struct front *f);
 int front_set_writeback(struct front *f, bool writeback);
 int front_read_config(struct front *f, void *out, uint32_t offset, uint32_t bytes);
-
-/* Makes a head available; seen by the device after front_publish. */
-void front_add(struct front_queue *q, uint16_t head);
-/* Publishes and kicks if the device wants that. */
-void front_publish(struct front_queue *q);
-bool front_take(struct front_queue *q, struct vring_used_elem *out);
-/* Asks for a call with the next used entry. True: there is one already. */
-bool front_want_call(struct front_queue *q);
-/* Waits for a call: true, or false after so long. */
-bool front_wait(struct front_queue *q, int timeout_ms);

@@ -32,8 +32,8 @@ static int load_until(struct load *l, uint64_t until)
 			        load_in_flight(l));
 			return -1;
 		}
-		if (!count && !front_want_call(l->q))
-			front_wait(l->q, WAIT_MS);
+		if (!count && !queue_want_call(l->q))
+			queue_wait(l->q, WAIT_MS);
 	}
 }
 

@@ -199,7 +199,7 @@ static void slot_submit(struct load *l, unsigned i, uint64_t block)
 			memset(s->data, 0xcc, l->c.bytes);
 	}
 	s->start_ns = clock_ns();
-	front_add(l->q, (uint16_t)(i * l->heads_step));
+	queue_add(l->q, (uint16_t)(i * l->heads_step));
 	l->submitted++;
 }
 
@@ -216,7 +216,7 @@ void load_fill_to(struct load *l, unsigned depth)
 		}
 		slot_submit(l, l->free_slots[--l->free_count], block);
 	}
-	front_publish(l->q);
+	queue_publish(l->q);
 }
 
 void load_fill(struct load *l)
@@ -258,7 +258,7 @@ int load_take(struct load *l)
 	uint64_t now_ns = 0;
 	int count = 0;
 
-	while (front_take(l->q, &e)) {
+	while (queue_take(l->q, &e)) {
 		if (!count)
 			now_ns = clock_ns();
 		if (answer_check(l, &e, now_ns))

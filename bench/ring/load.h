@@ -5,7 +5,7 @@
 #include <linux/virtio_blk.h>
 
 #include "bench/ring/front.h"
-#include "bench/ring/hist.h"
+#include "bench/lib/hist.h"
 
 struct load_config {
 	unsigned depth;
@@ -31,7 +31,7 @@ struct load_slot {
 
 struct load {
 	struct front *front;
-	struct front_queue *q;
+	struct queue *q;
 	struct load_config c;
 	struct load_slot *slots; /* by the number in the head: depth of them */
 	uint16_t *free_slots;

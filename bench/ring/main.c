@@ -59,9 +59,9 @@ static int answers_await(struct run *r, struct load *l)
 				return -1;
 			continue;
 		}
-		if (front_want_call(l->q))
+		if (queue_want_call(l->q))
 			continue;
-		if (front_wait(l->q, WAIT_MS))
+		if (queue_wait(l->q, WAIT_MS))
 			continue;
 		if (front_is_gone(&r->front) || ++waits == STUCK_WAITS) {
 			snprintf(l->error, sizeof(l->error),

@@ -8,7 +8,7 @@
 /* sources: engine/blk_held.c engine/blk_throttle.c engine/blk_poll.c */
 /* sources: engine/blk_workers.c engine/blk_probe.c */
 /* sources: engine/watch.c engine/vring.c engine/memtable.c engine/iov.c */
-/* sources: bench/ring/queue.c bench/ring/load.c bench/ring/hist.c */
+/* sources: bench/lib/queue.c bench/ring/load.c bench/lib/hist.c */
 /* libs: -luring */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,8 +80,8 @@ static void work(struct rig *r, unsigned count)
 			load_fill(&r->load);
 		if (load_take(&r->load) < 0)
 			fail_msg("%s", r->load.error);
-		if (load_in_flight(&r->load) && !front_want_call(r->load.q))
-			assert_true(front_wait(r->load.q, RIG_CONNECT_MS));
+		if (load_in_flight(&r->load) && !queue_want_call(r->load.q))
+			assert_true(queue_wait(r->load.q, RIG_CONNECT_MS));
 	}
 }
 
@@ -158,7 +158,7 @@ static void test_disabled_queue_rests(void **state)
 	work(r, 10);
 	assert_int_equal(tell_state(&r->f, SET_VRING_ENABLE, 0, 0), 0);
 	load_fill(&r->load);
-	assert_false(front_wait(r->load.q, 50) && load_take(&r->load));
+	assert_false(queue_wait(r->load.q, 50) && load_take(&r->load));
 	assert_int_equal(tell_state(&r->f, SET_VRING_ENABLE, 0, 1), 0);
 	work(r, 100);
 	end(r);
@@ -371,9 +371,9 @@ static void test_read_only(void **state)
 	assert_true(r->f.offered & BIT(VIRTIO_BLK_F_RO));
 	r->load.c.read_percent = 0;
 	load_fill_to(&r->load, 1);
-	while (!front_take(r->load.q, &e))
-		if (!front_want_call(r->load.q))
-			assert_true(front_wait(r->load.q, RIG_CONNECT_MS));
+	while (!queue_take(r->load.q, &e))
+		if (!queue_want_call(r->load.q))
+			assert_true(queue_wait(r->load.q, RIG_CONNECT_MS));
 	for (unsigned i = 0; i < DEPTH; i++)
 		if (r->load.slots[i].is_busy)
 			assert_int_equal(*r->load.slots[i].status, VIRTIO_BLK_S_IOERR);

@@ -8,7 +8,7 @@
 /* sources: engine/blk_held.c engine/blk_throttle.c engine/blk_poll.c */
 /* sources: engine/blk_workers.c engine/blk_probe.c */
 /* sources: engine/watch.c engine/vring.c engine/memtable.c engine/iov.c */
-/* sources: bench/ring/front.c bench/ring/queue.c bench/ring/load.c bench/ring/hist.c */
+/* sources: bench/ring/front.c bench/lib/queue.c bench/ring/load.c bench/lib/hist.c */
 /* libs: -luring */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static bool answers_take(struct rig *r, unsigned i)
 	struct load *l = &r->loads[i];
 	int count;
 
-	if (r->sleeps[i] && !front_wait(l->q, 1))
+	if (r->sleeps[i] && !queue_wait(l->q, 1))
 		return false;
 	r->sleeps[i] = false;
 	do {
@@ -72,7 +72,7 @@ static bool answers_take(struct rig *r, unsigned i)
 		if (count < 0)
 			fail_msg("%s", l->error);
 		r->done += (unsigned)count;
-	} while (front_want_call(l->q));
+	} while (queue_want_call(l->q));
 	r->sleeps[i] = true;
 	return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Buckets: the power of two, and the six bits after its first. */
-#include "bench/ring/hist.h"
+#include "bench/lib/hist.h"
 
 static unsigned bucket_of(uint64_t ns)
 {

@@ -3,7 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "bench/ring/front.h"
+#include "bench/lib/queue.h"
 
 /* virtio 1.2 §2.7.10 */
 static bool event_passed(uint16_t event, uint16_t idx, uint16_t old)
@@ -11,13 +11,13 @@ static bool event_passed(uint16_t event, uint16_t idx, uint16_t old)
 	return (uint16_t)(idx - event - 1) < (uint16_t)(idx - old);
 }
 
-void front_add(struct front_queue *q, uint16_t head)
+void queue_add(struct queue *q, uint16_t head)
 {
 	q->avail->ring[q->avail_idx & (q->size - 1)] = head;
 	q->avail_idx++;
 }
 
-void front_publish(struct front_queue *q)
+void queue_publish(struct queue *q)
 {
 	uint16_t *avail_event = (uint16_t *)(void *)&q->used->ring[q->size];
 	uint16_t old = q->kicked_idx;
@@ -43,7 +43,7 @@ void front_publish(struct front_queue *q)
 		return;
 }
 
-bool front_take(struct front_queue *q, struct vring_used_elem *out)
+bool queue_take(struct queue *q, struct vring_used_elem *out)
 {
 	if (__atomic_load_n(&q->used->idx, __ATOMIC_ACQUIRE) == q->used_seen)
 		return false;
@@ -52,7 +52,7 @@ bool front_take(struct front_queue *q, struct vring_used_elem *out)
 	return true;
 }
 
-bool front_want_call(struct front_queue *q)
+bool queue_want_call(struct queue *q)
 {
 	if (q->event_idx)
 		__atomic_store_n(&q->avail->ring[q->size], q->used_seen, __ATOMIC_RELAXED);
@@ -62,7 +62,7 @@ bool front_want_call(struct front_queue *q)
 	return __atomic_load_n(&q->used->idx, __ATOMIC_ACQUIRE) != q->used_seen;
 }
 
-bool front_wait(struct front_queue *q, int timeout_ms)
+bool queue_wait(struct queue *q, int timeout_ms)
 {
 	struct pollfd p = {q->call_fd, POLLIN, 0};
 	uint64_t count;
