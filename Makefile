@@ -147,7 +147,8 @@ bench-compare: setup
 	@$(PYTHON) bench/compare/run $(BENCH_ARGS)
 	@$(PYTHON) bench/compare/page --runs $(B)/compare/runs --version now --date $$(date -u +%F) \
 		--history $(B)/compare/history --out $(B)/compare/page \
-		$(if $(wildcard $(B)/figures/disk.json),--native $(B)/figures/disk.json)
+		$(if $(wildcard $(B)/figures/disk.json),--native $(B)/figures/disk.json) \
+		$(if $(wildcard $(B)/figures/net.json),--native-net $(B)/figures/net.json)
 
 size: hyp
 	@$(PYTHON) tests/checks/size.py --write

@@ -2,7 +2,7 @@
 """A version's results as one file of the history: made of the runs, read by the page.
 
     version, date, runs (record.py; what many of them share is in `setups`), setups, failures {side: count},
-    native (build/figures/disk.json of bench/disk.py, if there)
+    native, native_net (build/figures/disk.json of bench/disk.py, net.json of bench/net.py, if there)
 """
 import json
 import os
@@ -15,7 +15,7 @@ OUTPUT_MAX = 2500  # of a run's words that the history keeps
 NOISE = 0.20  # FACTS of the lab: what a quiet machine's runs differ by
 
 
-def collect(folder, version, date, failures=None, native=None):
+def collect(folder, version, date, failures=None, native=None, native_net=None):
     """Runs of a folder put together."""
     runs, setups = [], {}
     for entry in record.read_all(folder):
@@ -25,7 +25,7 @@ def collect(folder, version, date, failures=None, native=None):
         entry["output"] = entry["output"][-OUTPUT_MAX:]
         runs.append(entry)
     return {"version": version, "date": date, "runs": runs, "setups": setups, "failures": failures or {},
-            "native": native}
+            "native": native, "native_net": native_net}
 
 
 def count_failures(folder):

@@ -171,6 +171,26 @@ class Page:
                        f"<td>{self.say('how_native')}</td></tr>")
         return "\n".join(out + ["</tbody></table></div>"])
 
+    def native_net(self):
+        native = self.version.get("native_net")
+        out = [f"<h2>{self.say('native_net_head')}</h2>"]
+        if not native:
+            return "\n".join(out + [f"<p>{self.say('native_net_none')}</p>"])
+        out += [f'<p class="soft">{self.say("native_net_note")}</p>',
+                '<div class="wide"><table id="native-net"><thead><tr>', f'<th scope="col">{self.say("row")}</th>',
+                f'<th scope="col" class="n">{self.say("native_net_bare")}</th><th scope="col" class="n">keelOS</th>',
+                f'<th scope="col" class="n">{self.say("ratio").replace("KVM", self.say("native_net_bare"))}</th>',
+                f'<th scope="col">{self.say("how")}</th></tr></thead><tbody>']
+        units = {"mb_s": "MB/s", "answer_us_p50": "µs p50", "answer_us_p99": "µs p99"}
+        for row in native["rows"]:
+            for part in (r for r in row["ratios"] if r["figure"] in units):
+                name, figure = f'{row["name"]}, {units[part["figure"]]}', part["figure"]
+                ratio = f'{part["ratio"] * 100:.0f} %<small>({part["from"] * 100:.0f}–{part["to"] * 100:.0f} %)</small>'
+                out.append(f'<tr><td>{escape(name)}</td><td class="n">{number(row["bare"][figure])}</td>'
+                           f'<td class="n">{number(row["keel"][figure])}</td><td class="n">{ratio}</td>'
+                           f"<td>{self.say('how_native')}</td></tr>")
+        return "\n".join(out + ["</tbody></table></div>"])
+
     def last_setup(self, side):
         sessions = [r["session"] for r in self.version["runs"] if r["side"] == side]
         return self.version["setups"][sessions[-1]] if sessions else {}
@@ -240,7 +260,7 @@ def make_page(history, language, files):
     with open(os.path.join(HERE, "style.css"), encoding="utf-8") as style:
         look = style.read()
     body = "\n".join([page.head(files), "<main>", page.worth(), page.charts(), page.table(), page.counts(), page.native(),
-                      page.setup(), page.why(), page.past(), "</main>"])
+                      page.native_net(), page.setup(), page.why(), page.past(), "</main>"])
     return (f'<!DOCTYPE html>\n<html lang="{HTML_LANG[language]}">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{page.say('title')}</title>\n<style>\n{look}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n")

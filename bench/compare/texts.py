@@ -94,6 +94,21 @@ TEXTS = {
         "No native measurement belongs to this version's data. `make bench-disk` makes one.",
         "此版本的数据中没有原生测量结果。可用 make bench-disk 生成。",
         "この版のデータにはネイティブ測定がありません。make bench-disk で測れます。"),
+    "native_net_head": ("Measured natively: the network's data path", "原生测得：网络数据路径", "ネイティブで測定：ネットワークのデータ経路"),
+    "native_net_note": (
+        "Frames between two guests' drivers on two taps of one bridge, without emulation: through virtqueues and keelOS' network engine, "
+        "and in turns through the bare taps, which is the least that any program does that serves a card by a tap. Not a comparison "
+        "with KVM. The ratio is the median of pairs, with its range; above 100 % keelOS is better than the bare taps.",
+        "同一网桥的两个 tap 上两个客户机驱动之间的帧（无模拟）：一侧经过 virtqueue 与 keelOS 的网络引擎，另一侧交替地直接经过 tap，"
+        "即任何用 tap 提供网卡的程序至少要做的工作。这不是与 KVM 的比较。比值为各对的中位数及范围；高于 100 % 表示 keelOS 优于裸 tap。",
+        "一つのブリッジにつないだ二つの tap で、二つのゲストのドライバーの間を流れるフレーム（エミュレーションなし）。virtqueue と keelOS の"
+        "ネットワークエンジンを通る場合と、tap だけを通る場合を交互に測定。後者は tap で NIC を提供するプログラムに必要な最小限の仕事です。"
+        "KVM との比較ではありません。比は対の中央値とその範囲。100 % より上なら keelOS が tap だけより良い値です。"),
+    "native_net_none": (
+        "No native measurement of the network belongs to this version's data. `make bench-net` makes one.",
+        "此版本的数据中没有网络的原生测量结果。可用 make bench-net 生成。",
+        "この版のデータにはネットワークのネイティブ測定がありません。make bench-net で測れます。"),
+    "native_net_bare": ("Bare taps", "裸 tap", "tap のみ"),
     "native_load": ("Other programs used {cpus} CPUs meanwhile.", "期间其他程序占用了 {cpus} 个 CPU。",
                     "その間ほかのプログラムが CPU {cpus} 個分を使いました。"),
     "setup_head": ("Set-up", "环境", "環境"),

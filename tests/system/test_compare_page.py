@@ -59,6 +59,24 @@ def run_page(*words):
         raise Wrong(f"page {' '.join(words)}: {done.stdout.decode()}")
 
 
+NATIVE = {"disk": {"rows": [{"name": "file <read>", "other_cpus": 0.5, "qemu": {"iops": 1000}, "keel": {"iops": 1500}, "aims": [
+    {"figure": "iops", "against": "qemu", "ratio": 1.5, "from": 1.25, "to": 1.75}]}]},
+          "net": {"rows": [{"name": "stream & back", "bare": {"mb_s": 800, "answer_us_p50": 20},
+                            "keel": {"mb_s": 600, "answer_us_p50": 25}, "ratios": [
+                                {"figure": "mb_s", "ratio": 0.75, "from": 0.5, "to": 0.85},
+                                {"figure": "answer_us_p50", "ratio": 0.8, "from": 0.7, "to": 0.9},
+                                {"figure": "cpu_us_per_frame", "ratio": 0.1, "from": 0.1, "to": 0.1}]}]}}
+
+
+def make_native(folder):
+    paths = []
+    for name, figures in NATIVE.items():
+        paths.append(os.path.join(folder, f"{name}.json"))
+        with open(paths[-1], "w", encoding="utf-8") as out:
+            json.dump(figures, out)
+    return paths
+
+
 def make_site(folder):
     """Two versions of made-up data; the first has a row less."""
     history, site = os.path.join(folder, "history"), os.path.join(folder, "site")
@@ -70,8 +88,9 @@ def make_site(folder):
             out.write("{}")
     run_page("--runs", os.path.join(folder, "one/runs"), "--version", "0.1", "--date", "2026-01-01", "--history", history,
              "--out", site)
+    disk, net = make_native(folder)
     run_page("--runs", os.path.join(folder, "two/runs"), "--version", "0.2", "--date", "2026-02-01", "--history", history,
-             "--out", site)
+             "--native", disk, "--native-net", net, "--out", site)
     return site
 
 
@@ -147,6 +166,12 @@ def test_made_up():
             raise Wrong(f"no {words} in {row}")
     has(html, "Not measured yet: Building Redis, -j4", "the missing row")
     has(html, "keelOS 0, KVM 3", "the boots that failed")
+    for name, row in (("native", "file &lt;read&gt; 1\u202f000 1\u202f500 150 % (125–175 %)"),
+                      ("native-net", "stream &amp; back, MB/s 800 600 75 % (50–85 %)"),
+                      ("native-net", "stream &amp; back, µs p50 20 25 80 % (70–90 %)")):
+        table = has(html, rf'(?s)<table id="{name}".*?</table>', f"the table {name}").group()
+        if row not in re.sub(r"(<[^>]*>|\n)+", " ", table):
+            raise Wrong(f"no {row} in {table}")
     counts = html[html.index('id="counts"'):]
     has(counts, r'<tr data-row="7zip".*?>5 / 5<.*?>1 / 1<.*?>0\.2 / 0\.2<.*?>0\.5 / 0\.5<.*?>0\.1 / 0\.1<', "its counts")
     has(html, "a &lt;b&gt;", "what the data have of HTML's signs, escaped")
