@@ -294,8 +294,9 @@ static int resubmit_pop(struct vring *vr, struct vring_chain *chain)
 {
 	int head = resubmit_next(vr);
 
-	if (head < 0)
+	if (head < 0 || vr->taken[head])
 		return vring_break(vr, "the in-flight log changed under the queue");
+	vr->taken[head] = true;
 	vr->resubmit_left--;
 	vr->resubmit_begun = true;
 	vr->resubmit_head = (uint16_t)head;
@@ -338,8 +339,9 @@ int vring_pop(struct vring *vr, struct vring_chain *chain)
 	if (head >= vr->size)
 		return vring_break(vr, "a head in the available ring is no descriptor");
 	d = &vr->log->desc[head];
-	if (d->inflight)
+	if (d->inflight | vr->taken[head])
 		return vring_break(vr, "a head was made available while it was in flight");
+	vr->taken[head] = true;
 	STORE(d->counter, vr->counter);
 	STORE(d->inflight, 1);
 	vr->counter++;
@@ -356,7 +358,8 @@ void vring_put(struct vring *vr, uint16_t head, uint32_t written_bytes)
 	struct virtq_used_elem *elem = &vr->used->ring[slot_of(vr, vr->used_idx + vr->batch)];
 	struct inflight_region *log = vr->log;
 
-	assert(head < vr->size && log->desc[head].inflight && vr->batch < vr->inflight);
+	assert(head < vr->size && vr->taken[head] && vr->batch < vr->inflight);
+	vr->taken[head] = false;
 	STORE(elem->id, head);
 	STORE(elem->len, written_bytes);
 	STORE(log->desc[head].next, log->last_batch_head);

@@ -157,6 +157,9 @@ struct vring {
 	                         */
 	uint64_t resubmit_counter; /* behind (counter, head) */
 	uint64_t counter;
+	/* Popped and not put. The log may lie in the front end's memory (vhost-user): what is said
+	 * there is for a successor, and never what this process's own memory depends on. */
+	bool taken[VRING_SIZE_MAX];
 	struct iovec iov[VRING_IOV_MAX];
 };
 

@@ -551,6 +551,52 @@ static void test_hostile_rewrite(void **state)
 	assert_true(good && faults);
 }
 
+/* A front end that wipes the in-flight log, which it shares: what was taken stays known. */
+static void test_hostile_log(void **state)
+{
+	struct fix *f = *state;
+	struct guest_buf buf = {BUF, 16, false};
+	struct inflight_region *log = f->ring.inflight;
+	int a = guest_add(&f->ring, &buf, 1);
+
+	assert_int_equal(vring_pop(&f->vr, &f->chain), 1);
+	log->desc[a].inflight = 0;
+	vring_put(&f->vr, (uint16_t)a, 0);
+	log->desc[a].next = 0xffff;
+	log->last_batch_head = 0xffff;
+	vring_publish(&f->vr);
+	a = guest_add(&f->ring, &buf, 1);
+	assert_int_equal(vring_pop(&f->vr, &f->chain), 1);
+	log->desc[a].inflight = 0;
+	/* Twice in flight would be one request's memory for two. */
+	guest_publish_head(&f->ring, (uint16_t)a);
+	assert_int_equal(vring_pop(&f->vr, &f->chain), -1);
+	assert_non_null(f->vr.broken);
+}
+
+/* The same while requests of a dead predecessor are given out again. */
+static void test_hostile_log_resubmitted(void **state)
+{
+	struct fix *f = *state;
+	struct vring_config c = guest_ring_config(&f->ring);
+	struct guest_buf buf = {BUF, 16, false};
+	struct inflight_region *log = f->ring.inflight;
+	int a = guest_add(&f->ring, &buf, 1);
+
+	guest_add(&f->ring, &buf, 1);
+	assert_int_equal(vring_pop(&f->vr, &f->chain), 1);
+	assert_int_equal(vring_pop(&f->vr, &f->chain), 1);
+	assert_int_equal(vring_attach(&f->vr, &c), 0);
+	assert_int_equal(vring_pop(&f->vr, &f->chain), 1);
+	assert_int_equal(f->chain.head, a);
+	log->desc[a].counter = 1000;
+	for (unsigned i = 0; i < c.size; i++)
+		if ((int)i != a)
+			log->desc[i].inflight = 0;
+	assert_int_equal(vring_pop(&f->vr, &f->chain), -1);
+	assert_non_null(f->vr.broken);
+}
+
 static void test_iov(void **state)
 {
 	char a[4] = "abcd", b[3] = "efg", out[8] = "";
@@ -597,6 +643,8 @@ int main(void)
 	        CASE(test_suppression_flags, setup_plain),
 	        CASE(test_last_look, setup),
 	        CASE(test_hostile_rewrite, setup),
+	        CASE(test_hostile_log, setup),
+	        CASE(test_hostile_log_resubmitted, setup),
 	        cmocka_unit_test(test_iov),
 	};
 
