@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """keel-blk against qemu-storage-daemon, in turns, by the same front end; and fio as the limit.
 
-Usage: bench/disk.py [--pairs N] [--seconds S] [--file PATH] [--only WORD]
+Usage: bench/disk.py [--pairs N] [--seconds S] [--file PATH] [--only WORD] [--pin]
 
 Targets: a file with direct I/O, one that costs nothing (null), and tmpfs, also by both sides' threads.
 Each row is the median over pairs of the ratio of one turn each, so that what else the machine does falls on
-both. Where a limit is
-given fio runs in the same round. keel-blk runs with its default watch and with fixed buffers, which the
-storage daemon does not have. The aims are those of the design; a missed one is said to be missed.
+both. Where a limit is given fio runs in the same round; who begins a round changes. keel-blk runs with its
+default watch and with fixed buffers, which the storage daemon does not have. The aims are those of the design;
+a missed one is said to be missed.
 What other programs used meanwhile is part of the figures.
 """
 import argparse
@@ -82,15 +82,15 @@ def qemu_command(target, path, sock):
             "num-queues=4"]
 
 
-def turn(command, sock, options, seconds):
+def turn(command, sock, options, seconds, pin):
     """One device's life and one run against it."""
     if os.path.exists(sock):
         os.unlink(sock)
-    device = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    device = subprocess.Popen(["taskset", "-c", "0"] * pin + command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for_socket(sock, device)
-        done = subprocess.run([RING, f"--socket={sock}", f"--seconds={seconds}"] + options, check=True,
-                              timeout=seconds + 60, stdout=subprocess.PIPE)
+        done = subprocess.run(["taskset", "-c", "1"] * pin + [RING, f"--socket={sock}", f"--seconds={seconds}"]
+                              + options, check=True, timeout=seconds + 60, stdout=subprocess.PIPE)
     finally:
         device.terminate()
         device.wait(30)
@@ -141,12 +141,14 @@ def ratio_of(figure, a, b):
 def measure_row(row, path, sock, args):
     name, target, options, fio, aims = row
     keel, qemu, limit = [], [], []
+    turns = [lambda: keel.append(turn(keel_command(target, path, sock), sock, options, args.seconds, args.pin)),
+             lambda: qemu.append(turn(qemu_command(target, path, sock), sock, options, args.seconds, args.pin))]
+    if fio:
+        turns.append(lambda: limit.append(fio_turn(path, fio, args.seconds)))
     for i in range(args.pairs):
-        sides = [(keel, keel_command), (qemu, qemu_command)]
-        for out, command in sides if i % 2 == 0 else reversed(sides):
-            out.append(turn(command(target, path, sock), sock, options, args.seconds))
-        if fio:
-            limit.append(fio_turn(path, fio, args.seconds))
+        # Nobody is always the last: storage may be warmer by then, or have used up what it lends.
+        for k in range(len(turns)):
+            turns[(i + k) % len(turns)]()
     out = {"name": name, "pairs": args.pairs, "seconds": args.seconds, "aims": [],
            "other_cpus": round(statistics.median(f["other_cpus"] for f in keel + qemu), 2),
            "system_calls_keel": count_system_calls(keel_command(target, path, sock), sock, options),
@@ -194,16 +196,18 @@ def file_make(path):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--file", default="/var/tmp/keel-bench-disk")
     parser.add_argument("--only", default="")
+    parser.add_argument("--pin", action="store_true",
+                        help="the device has CPU 0 and the guest CPU 1, as who counts microseconds pins them")
     args = parser.parse_args()
     paths = {"file": args.file, "tmpfs": "/dev/shm/keel-bench-disk", "null": "",
              "tmpfs-workers": "/dev/shm/keel-bench-disk-w"}
     sock = f"/var/tmp/keel-bench-{os.getpid()}.sock"
     rows = [r for r in ROWS if args.only in r[0]]
-    out = {"load_before": os.getloadavg(), "cpus": os.cpu_count(), "rows": []}
+    out = {"load_before": os.getloadavg(), "cpus": os.cpu_count(), "pinned": args.pin, "rows": []}
     try:
         for target in {r[1] for r in rows} - {"null"}:
             file_make(paths[target])
@@ -216,7 +220,7 @@ def main():
                 os.unlink(path)
     out["load_after"] = os.getloadavg()
     os.makedirs(f"{TOP}/build/figures", exist_ok=True)
-    name = "disk" + ("-" + args.only.replace(" ", "-") if args.only else "")
+    name = "disk" + ("-" + args.only.replace(" ", "-") if args.only else "") + "-pinned" * args.pin
     with open(f"{TOP}/build/figures/{name}.json", "w", encoding="utf-8") as file:
         json.dump(out, file, indent=1)
     print(f"load {out['load_before'][0]:.1f} before, {out['load_after'][0]:.1f} after; "
