@@ -3,6 +3,7 @@
 
 #include "abi/hypercall.h"
 #include "hw/apic.h"
+#include "hw/msr.h"
 #include "hyp/cpu/cpu.h"
 #include "hyp/svm/svm.h"
 #include "hyp/x86/x86.h"
@@ -22,6 +23,11 @@
  * is made to look again at what it has, by a write of its TPR; a lost NMI is found by its age
  * (cpu_kick_find_lost).
  *
+ * Hyp's paging stays off. #VMEXIT loads hyp's CR0 while EFER and CR4 are the guest's still, and
+ * takes it for a refused one if that would be long mode without CR4.PAE: all else is hyp's then,
+ * but hyp runs on without paging, through whatever memory follows. So a guest with EFER.LME that
+ * does not page yet gets CR4.PAE, which does nothing until it pages.
+ *
  * The boot CPU is worse still: see park=boot in hyp/x86/smp.c.
  */
 
@@ -35,6 +41,8 @@ void tcg_enter(struct cpu_vcpu *c, struct cpu_regs *regs)
 {
 	bool window = c->vmcb->vintr & VMCB_V_IRQ;
 
+	if ((c->vmcb->efer & EFER_LME) && !(c->vmcb->cr0 & CR0_PG))
+		c->vmcb->cr4 |= CR4_PAE;
 	if (injects_interrupt(c->vmcb))
 		cpu_kick_self_surely();
 	svm_enter(c->vmcb_hpa, regs);

@@ -33,6 +33,7 @@ RUNS = {
     "halt_wake_ups_4": ("halt", "-c 4 -a rounds=2000", 0),
     "interrupts_from_pins": ("ioapic", "", 0),
     "priorities_and_nmi": ("priority", "", 0),
+    "long_mode_before_pae": ("lme", "-c 2", 0),
     "single_step": ("step", "", 0),
     "clocks": ("clock", "", 0),
     "uart": ("uart", "-q", 0),

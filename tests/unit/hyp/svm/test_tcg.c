@@ -90,11 +90,30 @@ static void test_the_apic_looks_again_after_a_window(void **state)
 	assert_int_equal(tpr, 0x20); /* its own */
 }
 
+/* Long mode asked for and not paging: the one state after which hyp's own paging would stay off. */
+static void test_a_guest_before_long_mode_has_pae(void **state)
+{
+	const uint64_t paging = CR0_PG | CR0_PE;
+
+	(void)state;
+	memset(&vmcb, 0, sizeof(vmcb));
+	enter(CPU_ROLE_VM, 0x10);
+	assert_int_equal(vmcb.cr4, 0);
+	vmcb.cr0 = paging; /* a 32-bit guest's, without PAE */
+	vmcb.efer = EFER_LME;
+	enter(CPU_ROLE_VM, 0x10);
+	assert_int_equal(vmcb.cr4, 0);
+	vmcb.cr0 = 0;
+	enter(CPU_ROLE_VM, 0x10);
+	assert_int_equal(vmcb.cr4, CR4_PAE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_an_injected_interrupt_is_followed_by_an_nmi),
 	        cmocka_unit_test(test_the_apic_looks_again_after_a_window),
+	        cmocka_unit_test(test_a_guest_before_long_mode_has_pae),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
