@@ -100,10 +100,10 @@ def turn(command, sock, options, seconds, pin):
     return figures
 
 
-def fio_turn(path, what, seconds):
+def fio_turn(path, what, seconds, pin):
     rw, depth, size = what
     done = subprocess.run(
-        ["fio", "--name=x", f"--filename={path}", f"--rw={rw}", f"--bs={size}", f"--iodepth={depth}",
+        ["taskset", "-c", "0"] * pin + ["fio", "--name=x", f"--filename={path}", f"--rw={rw}", f"--bs={size}", f"--iodepth={depth}",
          "--ioengine=io_uring", "--direct=1", f"--size={FILE_BYTES}", "--time_based", "--ramp_time=500ms",
          f"--runtime={round(seconds * 1000)}ms", "--registerfiles=1", "--output-format=json"],
         check=True, timeout=seconds + 60, stdout=subprocess.PIPE)
@@ -144,7 +144,7 @@ def measure_row(row, path, sock, args):
     turns = [lambda: keel.append(turn(keel_command(target, path, sock), sock, options, args.seconds, args.pin)),
              lambda: qemu.append(turn(qemu_command(target, path, sock), sock, options, args.seconds, args.pin))]
     if fio:
-        turns.append(lambda: limit.append(fio_turn(path, fio, args.seconds)))
+        turns.append(lambda: limit.append(fio_turn(path, fio, args.seconds, args.pin)))
     for i in range(args.pairs):
         # Nobody is always the last: storage may be warmer by then, or have used up what it lends.
         for k in range(len(turns)):

@@ -19,8 +19,8 @@ SKIP = 77
 LIMIT_S = 300
 # Name, arguments of tests/instructions/blk.c, requests in all, and the most instructions for one.
 CASES = [
-    ("4K read QD1", ["read", "1", "2000"], 2000, 1435),
-    ("4K read QD32", ["read", "32", "100"], 3200, 1015),
+    ("4K read QD1", ["read", "1", "2000"], 2000, 1440),
+    ("4K read QD32", ["read", "32", "100"], 3200, 1020),
 ]
 
 

@@ -38,7 +38,8 @@ class Keeper(threading.Thread):
     def run(self):
         while not self.ends:
             with subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=self.log) as self.device:
-                pass
+                if self.ends:  # said so while this one was begun
+                    self.device.terminate()
             if self.device.returncode != -signal.SIGKILL and not self.ends:
                 self.failed = self.device.returncode
                 if self.driver:

@@ -95,8 +95,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--only", default="", metavar="WORD")
     parser.add_argument("--verify", action="store_true", help="each byte of each frame, which costs time")
-    parser.add_argument("--name", default="net")
+    parser.add_argument("--name", help="net; with --only or --verify net-part, which is no row of a page")
     args = parser.parse_args()
+    args.name = args.name or ("net-part" if args.only or args.verify else "net")
     out = {"name": args.name, "cpus": os.cpu_count(), "load_before": os.getloadavg(), "rows": []}
     try:
         space_make()

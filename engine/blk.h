@@ -27,7 +27,8 @@
  *
  * Polling. Where it is asked for and the device has poll queues, small direct reads and writes go
  * by a second ring whose answers are looked for: a queue's thread does not sleep while one of them
- * is under way. A device without says so in a line, and is served by interrupts.
+ * is under way. At most 8 of a queue go that way at once. A device without says so in a line, and
+ * is served by interrupts.
  *
  * Locks. Byte ranges of the open file description (OFD), QEMU's own bytes among them, so that a
  * disk has one writer, or readers, of keelOS's or QEMU's. The kernel drops such a lock only when

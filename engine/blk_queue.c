@@ -51,7 +51,8 @@ void blk_queue_complain(struct blk_queue *q, const struct blk_req *req, int erro
 	        q->blk->path, names[req->op], (unsigned long long)(req->offset + req->done),
 	        strerror(error), q->log_dropped);
 	q->log_dropped = 0;
-	events->log(events->owner, line);
+	if (events->log)
+		events->log(events->owner, line);
 }
 
 /* Lets the guest see what is done, and calls it if it wants that. */

@@ -64,7 +64,8 @@ static void memory_register(struct blk_queue *q)
 	        "disk %s: guest memory cannot be registered (%s; the limit is RLIMIT_MEMLOCK): "
 	        "each request pins its own",
 	        q->blk->path, strerror(-rc));
-	events->log(events->owner, line);
+	if (events->log)
+		events->log(events->owner, line);
 }
 
 static void tell_unpolled(const struct blk_queue *q, const char *why)
@@ -74,7 +75,8 @@ static void tell_unpolled(const struct blk_queue *q, const char *why)
 
 	snprintf(line, sizeof(line), "disk %s: queue %u: polling is refused: by interrupts (%s)",
 	        q->blk->path, q->index, why);
-	events->log(events->owner, line);
+	if (events->log)
+		events->log(events->owner, line);
 }
 
 static void poll_ring_make(struct blk_queue *q)

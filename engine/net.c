@@ -46,8 +46,6 @@ void net_queue_wait(struct net_queue *q, short tap_events, int timeout_ms)
 		net_count(&q->stats.waits, 1);
 	if (poll(fds, 3, timeout_ms) <= 0)
 		return;
-	if (fds[0].revents)
-		q->stopping = true;
 	if (fds[1].revents && read(q->kick_fd, &count, sizeof(count)) == sizeof(count))
 		net_count(&q->stats.kicks, count);
 }
@@ -203,6 +201,7 @@ void net_stop(struct net *net)
 
 		if (!q->running)
 			continue;
+		__atomic_store_n(&q->stopping, true, __ATOMIC_RELAXED);
 		while (write(q->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
 		pthread_join(q->thread, NULL);

@@ -18,9 +18,10 @@
  * and the tap writes into them. A frame longer than the buffers at hand ends in a private overflow
  * buffer and is copied on from there into more buffers. If there are none yet, it waits until the
  * guest has posted them, and the tap's queue behind it: a frame lost to a guest that is late for a
- * moment would cost its stream far more. It is dropped and counted if the guest has no more to
- * post, or did not accept mergeable buffers. Buffers that were taken and not used are in the
- * in-flight log, so a successor gets them again.
+ * moment would cost its stream far more. It is dropped and counted after a second,
+ * if all that can be posted is too little, or if the guest did not accept mergeable buffers; a
+ * frame that waits when the queue is stopped is lost, as one on a wire. Buffers that were taken and
+ * not used are in the in-flight log, so a successor gets them again.
  *
  * From the guest: the header is copied once, checked against what was negotiated, and written from
  * the copy; payload goes to the tap from guest memory. A frame that breaks a rule, or that the tap
@@ -51,7 +52,7 @@ struct net_stats {
 	uint64_t rx_frames; /* to the guest */
 	uint64_t rx_bytes;
 	uint64_t rx_dropped_size; /* longer than a buffer, without mergeable buffers */
-	uint64_t rx_dropped_full; /* longer than all buffers that the guest can post */
+	uint64_t rx_dropped_full; /* longer than all buffers that the guest posted in time */
 	uint64_t rx_bad_chains;
 	uint64_t tx_frames;
 	uint64_t tx_bytes;

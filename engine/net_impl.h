@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "engine/net.h"
 #include "engine/watch.h"
@@ -33,11 +34,20 @@ struct net_rx {
 	/* A frame that waits for buffers: so many bytes of it are in those at hand, the rest in the
 	 * overflow. 0: none waits. */
 	uint32_t held_size, held_direct;
+	uint64_t held_until_ns; /* then it is dropped */
 	struct iovec iov[NET_RX_IOVS + 1];
 	uint8_t overflow[NET_FRAME_MAX + NET_HDR_BYTES];
 };
 
 #define NET_TX_IOVS 64u
+
+static inline uint64_t net_clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
 
 struct net_tx {
 	struct virtio_net_hdr hdr;
@@ -49,8 +59,8 @@ struct net_tx {
 struct net_queue {
 	struct net *net;
 	unsigned index;
-	bool running; /* the owner's: there is a thread to join */
-	bool stopping;
+	bool running;  /* the owner's: there is a thread to join */
+	bool stopping; /* (any) */
 	bool told_broken;
 	pthread_t thread;
 	int kick_fd;
@@ -74,6 +84,12 @@ struct net {
 static inline void net_count(uint64_t *counter, uint64_t by)
 {
 	__atomic_store_n(counter, *counter + by, __ATOMIC_RELAXED);
+}
+
+/* A guest that always has more for the thread does not keep it from being stopped. */
+static inline bool net_is_stopping(const struct net_queue *q)
+{
+	return __atomic_load_n(&q->stopping, __ATOMIC_RELAXED);
 }
 
 static inline bool net_has(const struct net_queue *q, unsigned feature)

@@ -14,6 +14,9 @@
 #define FIRST_GUESS 2048u
 /* How often to look at a tap that is gone or was taken down. */
 #define TAP_RETRY_MS 1000
+/* How long a frame waits for a guest to post what it needs. A driver that keeps too few buffers for
+ * any such frame would else never get another one. */
+#define HOLD_MS 1000
 
 enum rx_end { RX_MORE, RX_TAP_EMPTY, RX_NO_BUFFERS, RX_TAP_FAILED };
 
@@ -156,7 +159,8 @@ static enum rx_end held_deliver(struct net_queue *q)
 	uint32_t size = rx->held_size, direct = rx->held_direct;
 
 	slots_fill(q, size);
-	if (net_has(q, VIRTIO_NET_F_MRG_RXBUF) && rx->bytes < size && !is_all_at_hand(q))
+	if (net_has(q, VIRTIO_NET_F_MRG_RXBUF) && rx->bytes < size && !is_all_at_hand(q) &&
+	        net_clock_ns() < rx->held_until_ns)
 		return RX_NO_BUFFERS;
 	rx->held_size = 0;
 	if (!net_has(q, VIRTIO_NET_F_MRG_RXBUF)) {
@@ -193,6 +197,7 @@ static enum rx_end frame_take(struct net_queue *q)
 	if ((uint64_t)got > direct) {
 		rx->held_size = (uint32_t)got;
 		rx->held_direct = (uint32_t)direct;
+		rx->held_until_ns = net_clock_ns() + HOLD_MS * 1000000ull;
 		return held_deliver(q);
 	}
 	frame_deliver(q, (uint64_t)got);
@@ -214,14 +219,14 @@ void *net_rx_main(void *queue)
 	struct net_queue *q = queue;
 
 	net_queue_publish(q);
-	while (!q->stopping) {
+	while (!net_is_stopping(q)) {
 		switch (burst(q)) {
 		case RX_MORE: net_queue_wait(q, POLLIN, 0); break;
 		case RX_TAP_EMPTY: net_queue_wait(q, POLLIN, -1); break;
 		case RX_TAP_FAILED: net_queue_wait(q, 0, TAP_RETRY_MS); break;
 		case RX_NO_BUFFERS:
 			if (!vring_notify_on(&q->vr))
-				net_queue_wait(q, 0, -1);
+				net_queue_wait(q, 0, q->rx->held_size ? HOLD_MS + 1 : -1);
 			vring_notify_off(&q->vr);
 			break;
 		}

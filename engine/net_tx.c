@@ -3,21 +3,12 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <time.h>
 
 #include "engine/iov.h"
 #include "engine/net_impl.h"
 
 #define BURST       64u
 #define WATCH_SPINS 16u
-
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
 
 /* ---- one frame ------------------------------------------------------------------------------- */
 
@@ -156,8 +147,8 @@ static bool watch(struct net_queue *q)
 
 	if (!q->net->config.watch_ns || q->vr.broken || !watch_enter(&q->watch))
 		return false;
-	end = clock_ns() + q->net->config.watch_ns;
-	while (!hit && clock_ns() < end) {
+	end = net_clock_ns() + q->net->config.watch_ns;
+	while (!hit && net_clock_ns() < end) {
 		for (unsigned i = 0; i < WATCH_SPINS && !hit; i++) {
 			hit = vring_pending(&q->vr);
 			__builtin_ia32_pause();
@@ -175,7 +166,7 @@ void *net_tx_main(void *queue)
 	if (q->vr.call_due)
 		announce(q);
 	net_queue_publish(q);
-	while (!q->stopping) {
+	while (!net_is_stopping(q)) {
 		unsigned count = burst(q);
 
 		if (count == BURST) {

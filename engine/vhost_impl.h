@@ -58,6 +58,8 @@ void vhost_rings_reset(struct vhost_server *s);
 bool vhost_rings_run(const struct vhost_server *s);
 /* Takes over the place of a descriptor; -1: none. */
 void vhost_fd_place(struct vhost_server *s, int place, int fd);
+/* The same for what is written to as an eventfd. */
+void vhost_fd_place_event(struct vhost_server *s, int place, int fd);
 
 /* vhost_inflight.c */
 /* A region for that many queues of that size, as a descriptor for the front end. Negative errno. */

@@ -20,6 +20,16 @@ void vhost_fd_place(struct vhost_server *s, int place, int fd)
 		close(fd);
 }
 
+void vhost_fd_place_event(struct vhost_server *s, int place, int fd)
+{
+	int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+
+	/* One that is full must not hold up the queue, nor this process' end. */
+	if (flags >= 0)
+		fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	vhost_fd_place(s, place, fd);
+}
+
 int vhost_rings_make(struct vhost_server *s)
 {
 	for (unsigned i = 0; i < s->queue_count; i++) {

@@ -269,7 +269,7 @@ static int set_vring_call(struct vhost_server *s, struct vhost_msg *m)
 	r = ring_with_fd(s, m, &fd);
 	if (!r)
 		return -EINVAL;
-	vhost_fd_place(s, r->call_fd, fd);
+	vhost_fd_place_event(s, r->call_fd, fd);
 	/* A call that was due a moment ago went to the old one. */
 	if (r->running)
 		vhost_call(s, index);
@@ -284,7 +284,7 @@ static int set_vring_err(struct vhost_server *s, struct vhost_msg *m)
 	r = ring_with_fd(s, m, &fd);
 	if (!r)
 		return -EINVAL;
-	vhost_fd_place(s, r->err_fd, fd);
+	vhost_fd_place_event(s, r->err_fd, fd);
 	return 0;
 }
 

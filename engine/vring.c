@@ -333,7 +333,8 @@ int vring_pop(struct vring *vr, struct vring_chain *chain)
 		return resubmit_pop(vr, chain);
 	if (vr->avail_seen == vr->last_avail && !avail_look(vr))
 		return 0;
-	if ((uint16_t)(vr->avail_seen - vr->last_avail) > vr->size)
+	/* With those in flight, so that no log that was tampered with brings one twice. */
+	if ((uint16_t)(vr->avail_seen - vr->last_avail) + vr->inflight > vr->size)
 		return vring_break(vr, "avail.idx is more than a queue ahead");
 	head = LOAD(vr->avail->ring[slot_of(vr, vr->last_avail)]);
 	if (head >= vr->size)

@@ -194,6 +194,6 @@ unsigned load_turn(struct load *l)
 
 void load_give_up(struct load *l)
 {
-	l->lost += l->sent - l->acked;
+	l->given_up += l->sent - l->acked;
 	l->acked = l->sent;
 }

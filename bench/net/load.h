@@ -24,7 +24,9 @@ struct load {
 	/* Its thread's; others read them now and then. */
 	uint64_t sent, acked;
 	uint64_t expected, told; /* the number of the next frame; what the peer knows of that */
-	uint64_t received, received_bytes, lost, verified;
+	uint64_t received, received_bytes, verified;
+	uint64_t lost;     /* frames that did not come although a later one did */
+	uint64_t given_up; /* frames whose answer did not come in time, which may come yet */
 	uint64_t echo_ns;  /* when the newest frame was sent, by its sender's note */
 	struct hist *hist; /* from sending to the answer */
 	char error[128];   /* what was received and is wrong */
@@ -32,5 +34,5 @@ struct load {
 
 /* Looks at what came in and sends what may be sent. Returns how many frames that were. */
 unsigned load_turn(struct load *l);
-/* Nothing came for long: what is on its way is given up for lost. */
+/* No answer came for long: what is on its way is given up. */
 void load_give_up(struct load *l);

@@ -9,10 +9,13 @@
 
 #include "bench/net/load.h"
 
-#define GUESTS      2u
-#define WAIT_MS     100
-#define TURNS_MAX   64u /* in a row without sleep, then a look at whether it is over */
-#define STUCK_WAITS 100u
+#define GUESTS    2u
+#define WAIT_MS   100
+#define TURNS_MAX 64u /* in a row without sleep, then a look at whether it is over */
+/* No answer for so long: sent anew. The first frames meet a bridge that does not forward yet. */
+#define LATE_NS       1000000000ull
+#define LATE_FIRST_NS 100000000ull
+#define STUCK_NS      10000000000ull
 
 struct options {
 	const char *taps[GUESTS];
@@ -30,43 +33,8 @@ struct guest {
 };
 
 struct sums {
-	uint64_t frames, bytes, kicks, calls, lost, all_ns, guests_ns, wall_ns;
+	uint64_t frames, bytes, kicks, calls, lost, given_up, all_ns, guests_ns, wall_ns;
 };
-
-/* ---- one guest ------------------------------------------------------------------------------- */
-
-static void *guest_main(void *arg)
-{
-	struct guest *g = arg;
-	struct port *port = g->load.port;
-	uint64_t acked = 0;
-	unsigned waits = 0;
-
-	while (!__atomic_load_n(&g->ends, __ATOMIC_RELAXED) && waits < STUCK_WAITS &&
-	        !g->load.error[0]) {
-		unsigned turns = 0;
-
-		while (turns++ < TURNS_MAX && (load_turn(&g->load) || g->o->poll))
-			;
-		if (g->load.acked != acked)
-			waits = 0;
-		acked = g->load.acked;
-		if (turns > TURNS_MAX || port->rest(port, WAIT_MS))
-			continue;
-		/* Who only answers may wait for ever for a peer that has ended. */
-		if (g->load.window && g->load.sent != g->load.acked) {
-			load_give_up(&g->load);
-			acked = g->load.acked;
-			waits++;
-		}
-	}
-	if (waits == STUCK_WAITS)
-		snprintf(g->load.error, sizeof(g->load.error), "nothing arrives");
-	__atomic_store_n(&g->failed, g->load.error[0] != 0, __ATOMIC_RELAXED);
-	return NULL;
-}
-
-/* ---- both ------------------------------------------------------------------------------------ */
 
 static uint64_t clock_of(clockid_t which)
 {
@@ -75,6 +43,50 @@ static uint64_t clock_of(clockid_t which)
 	clock_gettime(which, &t);
 	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
+
+/* ---- one guest ------------------------------------------------------------------------------- */
+
+/* When the peer last answered, and when what is on its way was last given up. */
+struct patience {
+	uint64_t acked, answered_ns, begun_ns;
+};
+
+static void patience_look(struct patience *p, struct load *l)
+{
+	uint64_t now = clock_of(CLOCK_MONOTONIC);
+
+	if (l->acked != p->acked || !l->window || !p->begun_ns) {
+		p->acked = l->acked;
+		p->answered_ns = p->begun_ns = now;
+	} else if (now - p->answered_ns > STUCK_NS) {
+		snprintf(l->error, sizeof(l->error), "nothing arrives");
+	} else if (now - p->begun_ns > (l->acked == l->given_up ? LATE_FIRST_NS : LATE_NS)) {
+		load_give_up(l);
+		p->acked = l->acked;
+		p->begun_ns = now;
+	}
+}
+
+static void *guest_main(void *arg)
+{
+	struct guest *g = arg;
+	struct port *port = g->load.port;
+	struct patience patience = {0};
+
+	while (!__atomic_load_n(&g->ends, __ATOMIC_RELAXED) && !g->load.error[0]) {
+		unsigned turns = 0;
+
+		while (turns++ < TURNS_MAX && (load_turn(&g->load) || g->o->poll))
+			;
+		if (turns <= TURNS_MAX)
+			port->rest(port, WAIT_MS);
+		patience_look(&patience, &g->load);
+	}
+	__atomic_store_n(&g->failed, g->load.error[0] != 0, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
 
 static struct sums sums_take(struct guest *guests)
 {
@@ -88,6 +100,7 @@ static struct sums sums_take(struct guest *guests)
 		s.frames += __atomic_load_n(&l->received, __ATOMIC_RELAXED);
 		s.bytes += __atomic_load_n(&l->received_bytes, __ATOMIC_RELAXED);
 		s.lost += __atomic_load_n(&l->lost, __ATOMIC_RELAXED);
+		s.given_up += __atomic_load_n(&l->given_up, __ATOMIC_RELAXED);
 		s.kicks += __atomic_load_n(&l->port->kicks, __ATOMIC_RELAXED);
 		s.calls += __atomic_load_n(&l->port->calls, __ATOMIC_RELAXED);
 		if (!pthread_getcpuclockid(guests[i].thread, &own))
@@ -127,12 +140,13 @@ static void report(const struct guest *guests, const struct sums *a, const struc
 	       " \"answer_us_p50\": %.2f, \"answer_us_p99\": %.2f,\n"
 	       " \"cpu_us_per_frame\": %.3f, \"device_cpu_us_per_frame\": %.3f,\n"
 	       " \"kicks_per_frame\": %.4f, \"calls_per_frame\": %.4f, \"lost\": %llu, "
-	       "\"verified\": %llu}\n",
+	       "\"given_up\": %llu, \"verified\": %llu}\n",
 	        seconds, frames, frames / seconds, (double)(b->bytes - a->bytes) / 1e6 / seconds,
 	        hist_quantile_us(&times, 0.5), hist_quantile_us(&times, 0.99),
 	        (double)all / 1e3 / per, (double)(all - guest) / 1e3 / per,
 	        (double)(b->kicks - a->kicks) / per, (double)(b->calls - a->calls) / per,
-	        (unsigned long long)(b->lost - a->lost), (unsigned long long)verified);
+	        (unsigned long long)(b->lost - a->lost),
+	        (unsigned long long)(b->given_up - a->given_up), (unsigned long long)verified);
 }
 
 static int guest_begin(struct guest *g, const struct options *o, unsigned index)

@@ -23,7 +23,7 @@ struct port {
 	/* Sends what was made in the room got last: header and so many bytes of frame. */
 	void (*send)(struct port *p, uint32_t frame_bytes);
 	/* The next frame that came in, header first. Pieces filled in, 0: none; they stay until the
-	 * next call of take. */
+	 * next call of take or flush. */
 	unsigned (*take)(struct port *p, struct iovec iov[PORT_IOVS]);
 	/* Lets the device see what was done since. */
 	void (*flush)(struct port *p);

@@ -293,7 +293,7 @@ static void charge(struct run_queue *q, struct vcpu *v)
 
 	v->vruntime += sched_policy_charge(ran, weight);
 	if (sched_has_spun(&v->spins) && find_waiting(q, v, &least))
-		v->vruntime = sched_policy_make_way(v->vruntime, least);
+		v->vruntime = sched_policy_make_way(v->vruntime, least, us_to_tsc(SCHED_SLICE_US));
 }
 
 /* Needs: lock. */

@@ -32,9 +32,12 @@ void sched_policy_spin(struct sched_spins *spins, uint64_t now, uint64_t gap)
 	spins->last_tsc = now;
 }
 
-uint64_t sched_policy_make_way(uint64_t vruntime, uint64_t least_vruntime)
+uint64_t sched_policy_make_way(uint64_t vruntime, uint64_t least_vruntime, uint64_t slice)
 {
-	return sched_is_before(vruntime, least_vruntime) ? least_vruntime : vruntime;
+	if (!sched_is_before(vruntime, least_vruntime))
+		return vruntime;
+	return sched_is_before(vruntime + slice, least_vruntime) ? vruntime + slice
+	                                                         : least_vruntime;
 }
 
 uint64_t sched_policy_wake(uint64_t vruntime, uint64_t least_vruntime, uint64_t slice)

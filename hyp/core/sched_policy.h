@@ -54,8 +54,9 @@ uint64_t sched_policy_slice(uint64_t current_vruntime, bool others, uint64_t lea
 /* One more exit by PAUSE. Those further apart than gap ticks are no spin: the count begins anew. */
 void sched_policy_spin(struct sched_spins *spins, uint64_t now, uint64_t gap);
 /* The virtual time with which a vCPU that has spun goes back to the queue: not before who waits,
- * although it may have had less. */
-uint64_t sched_policy_make_way(uint64_t vruntime, uint64_t least_vruntime);
+ * although it may have had less; but it pays no more than a slice for that, since who waits may owe
+ * far more. */
+uint64_t sched_policy_make_way(uint64_t vruntime, uint64_t least_vruntime, uint64_t slice);
 /* The virtual time with which a sleeper comes back. */
 uint64_t sched_policy_wake(uint64_t vruntime, uint64_t least_vruntime, uint64_t slice);
 uint64_t sched_policy_charge(uint64_t ticks, uint32_t weight);

@@ -26,7 +26,7 @@
  * Hyp's paging stays off. #VMEXIT loads hyp's CR0 while EFER and CR4 are the guest's still, and
  * takes it for a refused one if that would be long mode without CR4.PAE: all else is hyp's then,
  * but hyp runs on without paging, through whatever memory follows. So a guest with EFER.LME that
- * does not page yet gets CR4.PAE, which does nothing until it pages.
+ * does not page yet is lent CR4.PAE, which does nothing until it pages.
  *
  * The boot CPU is worse still: see park=boot in hyp/x86/smp.c.
  */
@@ -41,11 +41,16 @@ void tcg_enter(struct cpu_vcpu *c, struct cpu_regs *regs)
 {
 	bool window = c->vmcb->vintr & VMCB_V_IRQ;
 
-	if ((c->vmcb->efer & EFER_LME) && !(c->vmcb->cr0 & CR0_PG))
-		c->vmcb->cr4 |= CR4_PAE;
+	uint64_t lent = (c->vmcb->efer & EFER_LME) && !(c->vmcb->cr0 & CR0_PG)
+	                        ? CR4_PAE & ~c->vmcb->cr4
+	                        : 0;
+
+	c->vmcb->cr4 |= lent;
 	if (injects_interrupt(c->vmcb))
 		cpu_kick_self_surely();
 	svm_enter(c->vmcb_hpa, regs);
+	if (!(c->vmcb->cr0 & CR0_PG))
+		c->vmcb->cr4 &= ~lent;
 	if (window)
 		apic_write(APIC_REG_TPR, apic_read(APIC_REG_TPR));
 }

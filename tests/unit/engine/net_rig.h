@@ -142,6 +142,22 @@ static void wire_send(struct rig *r, size_t size, uint16_t type, uint8_t seed)
 	assert_int_equal(send(r->wire, frame, size, 0), size);
 }
 
+/* Frames that the engine has read from the tap so far: what the kernel has sent there. */
+static unsigned long frames_read(void)
+{
+	FILE *in = fopen("/proc/self/net/dev", "re");
+	unsigned long count = 0;
+	char line[512];
+
+	assert_non_null(in);
+	while (fgets(line, sizeof(line), in))
+		if (strstr(line, TAP ":"))
+			sscanf(strchr(line, ':') + 1, "%*u %*u %*u %*u %*u %*u %*u %*u %*u %lu",
+			        &count);
+	fclose(in);
+	return count;
+}
+
 /* ---- the guest's side ------------------------------------------------------------------------ */
 
 static int start_queues(struct rig *r)

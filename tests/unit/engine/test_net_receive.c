@@ -72,8 +72,12 @@ static void test_receive_merged_waits(void **state)
 {
 	struct rig *r = *state;
 
+	unsigned long before = frames_read();
+
 	post(r, 3, 1536);
 	wire_send(r, 9000, 0x88b5, 1);
+	while (frames_read() == before)
+		sched_yield();
 	wire_send(r, 64, 0x88b5, 2);
 	post_from(r, 3, 2, 1536);
 	post_from(r, 5, 1, 1536);
@@ -81,6 +85,34 @@ static void test_receive_merged_waits(void **state)
 	post_from(r, 6, 1, 1536);
 	receive_and_check(r, 64, 0x88b5, 2, 1);
 	assert_int_equal(stats_of(r).rx_dropped_full, 0);
+}
+
+/* Stopped meanwhile: the frame is lost, its buffers are the next one's. */
+static void test_receive_merged_stopped(void **state)
+{
+	struct rig *r = *state;
+	unsigned long before = frames_read();
+
+	post(r, 3, 1536);
+	wire_send(r, 9000, 0x88b5, 1);
+	while (frames_read() == before)
+		sched_yield();
+	net_stop(r->net);
+	assert_int_equal(start_queues(r), 0);
+	wire_send(r, 64, 0x88b5, 2);
+	receive_and_check(r, 64, 0x88b5, 2, 1);
+}
+
+/* A driver that posts no more does not stop reception for ever. */
+static void test_receive_merged_gives_up(void **state)
+{
+	struct rig *r = *state;
+
+	post(r, 3, 1536);
+	wire_send(r, 9000, 0x88b5, 1);
+	wire_send(r, 64, 0x88b5, 2);
+	receive_and_check(r, 64, 0x88b5, 2, 1);
+	assert_int_equal(stats_of(r).rx_dropped_full, 1);
 }
 
 /* All that a ring can hold is not enough: there is nothing to wait for. */
@@ -228,6 +260,8 @@ static int run(void)
 	        CASE(test_receive_merged, setup_all),
 	        CASE(test_receive_merged, setup_merge_only),
 	        CASE(test_receive_merged_waits, setup_all),
+	        CASE(test_receive_merged_stopped, setup_all),
+	        CASE(test_receive_merged_gives_up, setup_all),
 	        CASE(test_receive_merged_full, setup_small),
 	        CASE(test_receive_merged_many, setup_all),
 	        CASE(test_receive_bad_buffers, setup_all),

@@ -574,6 +574,26 @@ static void test_hostile_log(void **state)
 	assert_non_null(f->vr.broken);
 }
 
+/* Wiped between put and publish, a head comes again and again: not more often than there are heads.
+ */
+static void test_hostile_log_endless(void **state)
+{
+	struct fix *f = *state;
+	struct guest_buf buf = {BUF, 16, false};
+	struct inflight_region *log = f->ring.inflight;
+	int a = guest_add(&f->ring, &buf, 1);
+	unsigned taken = 0;
+
+	while (taken < 1000 && vring_pop(&f->vr, &f->chain) == 1) {
+		taken++;
+		vring_put(&f->vr, (uint16_t)a, 0);
+		log->desc[a].inflight = 0;
+		guest_publish_head(&f->ring, (uint16_t)a);
+	}
+	assert_int_equal(taken, 8);
+	assert_non_null(f->vr.broken);
+}
+
 /* The same while requests of a dead predecessor are given out again. */
 static void test_hostile_log_resubmitted(void **state)
 {
@@ -644,6 +664,7 @@ int main(void)
 	        CASE(test_last_look, setup),
 	        CASE(test_hostile_rewrite, setup),
 	        CASE(test_hostile_log, setup),
+	        CASE(test_hostile_log_endless, setup),
 	        CASE(test_hostile_log_resubmitted, setup),
 	        cmocka_unit_test(test_iov),
 	};

@@ -148,9 +148,10 @@ static void spin_is_many_in_a_row(void **state)
 static void spinner_goes_behind(void **state)
 {
 	(void)state;
-	assert_int_equal(sched_policy_make_way(5, 5 + SLICE), 5 + SLICE);
-	assert_int_equal(sched_policy_make_way(5 + SLICE, 5), 5 + SLICE);
-	assert_int_equal(sched_policy_make_way(UINT64_MAX - 5, 5), 5);
+	assert_int_equal(sched_policy_make_way(5, 4 + SLICE, SLICE), 4 + SLICE);
+	assert_int_equal(sched_policy_make_way(5, 5 + 100 * SLICE, SLICE), 5 + SLICE);
+	assert_int_equal(sched_policy_make_way(5 + SLICE, 5, SLICE), 5 + SLICE);
+	assert_int_equal(sched_policy_make_way(UINT64_MAX - 5, 5, SLICE), 5);
 }
 
 static void shares_follow_weights(void **state)

@@ -14,6 +14,7 @@ static struct cpu_vcpu vcpu;
 static uint32_t tpr, tpr_in_guest;
 static unsigned kicks, tpr_writes;
 static bool entered;
+static uint64_t cr4_in_guest;
 
 uint32_t apic_read(uint32_t reg)
 {
@@ -36,6 +37,7 @@ void svm_enter(uint64_t vmcb_hpa, struct cpu_regs *regs)
 {
 	(void)vmcb_hpa, (void)regs;
 	entered = true;
+	cr4_in_guest = vmcb.cr4;
 	tpr = tpr_in_guest;
 }
 
@@ -104,6 +106,10 @@ static void test_a_guest_before_long_mode_has_pae(void **state)
 	enter(CPU_ROLE_VM, 0x10);
 	assert_int_equal(vmcb.cr4, 0);
 	vmcb.cr0 = 0;
+	enter(CPU_ROLE_VM, 0x10);
+	assert_int_equal(cr4_in_guest, CR4_PAE);
+	assert_int_equal(vmcb.cr4, 0); /* lent */
+	vmcb.cr4 = CR4_PAE;
 	enter(CPU_ROLE_VM, 0x10);
 	assert_int_equal(vmcb.cr4, CR4_PAE);
 }
