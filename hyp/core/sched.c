@@ -271,12 +271,7 @@ uint64_t sched_slice_end(struct vcpu *v)
 
 bool sched_is_contended(void)
 {
-	const struct vcpu *root = percpu()->root;
-
-	/* A root that is halted and has an interrupt needs no such help: it gets the CPU at once.
-	 */
-	return __atomic_load_n(&this_queue()->ready, __ATOMIC_RELAXED) != NULL ||
-	       (root != NULL && root->state == VCPU_READY);
+	return __atomic_load_n(&this_queue()->ready, __ATOMIC_RELAXED) != NULL;
 }
 
 void sched_spin(struct vcpu *v)
@@ -289,11 +284,12 @@ static void charge(struct run_queue *q, struct vcpu *v)
 {
 	uint64_t ran = tsc_now() - v->slice_start_tsc;
 	uint32_t weight = v->root != NULL ? SCHED_ROOT_WEIGHT : v->vm->vm->weight;
-	uint64_t least;
 
 	v->vruntime += sched_policy_charge(ran, weight);
-	if (sched_has_spun(&v->spins) && find_waiting(q, v, &least))
-		v->vruntime = sched_policy_make_way(v->vruntime, least, us_to_tsc(SCHED_SLICE_US));
+	/* For other vCPUs alone: root serves, and is no lock's holder. */
+	if (sched_has_spun(&v->spins) && q->ready != NULL)
+		v->vruntime = sched_policy_make_way(
+		        v->vruntime, q->ready->vruntime, us_to_tsc(SCHED_SLICE_US));
 }
 
 /* Needs: lock. */

@@ -38,7 +38,8 @@ void sched_remove(struct vcpu *v);
 /* The current one had an exit by PAUSE. If it spins, its slice ends and who waits goes before it,
  * although it may have used less. */
 void sched_spin(struct vcpu *v);
-/* True when somebody waits for this CPU. */
+/* True when another vCPU waits for this CPU. Root does not count: a guest spins in its delays too,
+ * and would lose its CPU to it in each. */
 bool sched_is_contended(void);
 /* (any) The VM's shared devices have their timers run by its home CPU, or no longer. */
 void sched_vm_start(struct vm *vm);
