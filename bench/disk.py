@@ -20,6 +20,9 @@ import sys
 import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, TOP)
+from lab import figures  # noqa: E402
+
 KEEL = f"{TOP}/build/bin/keel-blk"
 RING = f"{TOP}/build/bin/bench-ring"
 FILE_BYTES = 1 << 30
@@ -82,28 +85,33 @@ def qemu_command(target, path, sock):
             "num-queues=4"]
 
 
-def turn(command, sock, options, seconds, pin):
+def on_cpu(cpu, pin):
+    return ["taskset", "-c", str(cpu)] * pin
+
+
+def measure_turn(command, sock, options, seconds, pin):
     """One device's life and one run against it."""
     if os.path.exists(sock):
         os.unlink(sock)
-    device = subprocess.Popen(["taskset", "-c", "0"] * pin + command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    device = subprocess.Popen(on_cpu(0, pin) + command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for_socket(sock, device)
-        done = subprocess.run(["taskset", "-c", "1"] * pin + [RING, f"--socket={sock}", f"--seconds={seconds}"]
+        done = subprocess.run(on_cpu(1, pin) + [RING, f"--socket={sock}", f"--seconds={seconds}"]
                               + options, check=True, timeout=seconds + 60, stdout=subprocess.PIPE)
     finally:
         device.terminate()
         device.wait(30)
-    figures = json.loads(done.stdout)
-    figures["p99"] = figures["lat_us_p99"]
-    figures["per_cpu_s"] = 1e6 / max(figures["device_cpu_us_per_request"], 1e-3)
-    return figures
+    said = json.loads(done.stdout)
+    said["p99"] = said["lat_us_p99"]
+    said["per_cpu_s"] = 1e6 / max(said["device_cpu_us_per_request"], 1e-3)
+    return said
 
 
 def fio_turn(path, what, seconds, pin):
     rw, depth, size = what
     done = subprocess.run(
-        ["taskset", "-c", "0"] * pin + ["fio", "--name=x", f"--filename={path}", f"--rw={rw}", f"--bs={size}", f"--iodepth={depth}",
+        on_cpu(0, pin)
+        + ["fio", "--name=x", f"--filename={path}", f"--rw={rw}", f"--bs={size}", f"--iodepth={depth}",
          "--ioengine=io_uring", "--direct=1", f"--size={FILE_BYTES}", "--time_based", "--ramp_time=500ms",
          f"--runtime={round(seconds * 1000)}ms", "--registerfiles=1", "--output-format=json"],
         check=True, timeout=seconds + 60, stdout=subprocess.PIPE)
@@ -122,9 +130,9 @@ def count_system_calls(command, sock, options):
             ["perf", "stat", "-x,", "-e", "raw_syscalls:sys_enter", "-p", str(device.pid), "--",
              RING, f"--socket={sock}", "--seconds=1"] + options, check=True, timeout=60,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        figures = json.loads(perf.stdout)
+        said = json.loads(perf.stdout)
         # Warm-up is traced too: so many requests as its part of the time.
-        whole = figures["requests"] * (1 + 0.5 / figures["seconds"])
+        whole = said["requests"] * (1 + 0.5 / said["seconds"])
         return round(int(perf.stderr.decode().split(",")[0]) / whole, 3)
     except (OSError, subprocess.CalledProcessError, ValueError):
         return None
@@ -133,16 +141,11 @@ def count_system_calls(command, sock, options):
         device.wait(30)
 
 
-def ratio_of(figure, a, b):
-    """Above 1: a is better. Less is better for latencies."""
-    return b[figure] / a[figure] if figure == "p99" else a[figure] / b[figure]
-
-
 def measure_row(row, path, sock, args):
     name, target, options, fio, aims = row
     keel, qemu, limit = [], [], []
-    turns = [lambda: keel.append(turn(keel_command(target, path, sock), sock, options, args.seconds, args.pin)),
-             lambda: qemu.append(turn(qemu_command(target, path, sock), sock, options, args.seconds, args.pin))]
+    turns = [lambda: keel.append(measure_turn(keel_command(target, path, sock), sock, options, args.seconds, args.pin)),
+             lambda: qemu.append(measure_turn(qemu_command(target, path, sock), sock, options, args.seconds, args.pin))]
     if fio:
         turns.append(lambda: limit.append(fio_turn(path, fio, args.seconds, args.pin)))
     for i in range(args.pairs):
@@ -160,14 +163,12 @@ def measure_row(row, path, sock, args):
     if limit:
         out["fio_iops"] = round(statistics.median(limit))
     for figure, (to_qemu, to_fio) in aims.items():
-        pairs = [ratio_of(figure, a, b) for a, b in zip(keel, qemu)]
-        out["aims"].append({"figure": figure, "against": "qemu", "ratio": round(statistics.median(pairs), 3),
-                            "from": round(min(pairs), 3), "to": round(max(pairs), 3), "aim": to_qemu})
+        better = "lower" if figure == "p99" else "higher"
+        mine = [turn[figure] for turn in keel]
+        out["aims"].append({"figure": figure, "against": "qemu", "aim": to_qemu,
+                            **figures.ratio(mine, [turn[figure] for turn in qemu], better)})
         if limit:
-            pairs = [a[figure] / b for a, b in zip(keel, limit)]
-            out["aims"].append({"figure": figure, "against": "fio",
-                                "ratio": round(statistics.median(pairs), 3), "from": round(min(pairs), 3),
-                                "to": round(max(pairs), 3), "aim": to_fio})
+            out["aims"].append({"figure": figure, "against": "fio", "aim": to_fio, **figures.ratio(mine, limit, better)})
     return out
 
 

@@ -17,17 +17,20 @@ import subprocess
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, TOP)
+from lab import figures  # noqa: E402
+
 NET = f"{TOP}/build/bin/bench-net"
 SPACE = f"keel-bench-{os.getpid()}"
 TAPS = ("keelbench0", "keelbench1")
 
-# name, bench-net's options, {figure: whether more is better}
+# name, bench-net's options, {figure: which is better}
 ROWS = [
-    ("stream, 64 KiB segments", ["--window=16"], {"mb_s": True, "cpu_us_per_frame": False}),
-    ("stream both ways, 64 KiB segments", ["--window=16", "--both"], {"mb_s": True, "cpu_us_per_frame": False}),
-    ("stream, 1448-byte segments", ["--window=128", "--bytes=1448"], {"mb_s": True, "cpu_us_per_frame": False}),
+    ("stream, 64 KiB segments", ["--window=16"], {"mb_s": "higher", "cpu_us_per_frame": "lower"}),
+    ("stream both ways, 64 KiB segments", ["--window=16", "--both"], {"mb_s": "higher", "cpu_us_per_frame": "lower"}),
+    ("stream, 1448-byte segments", ["--window=128", "--bytes=1448"], {"mb_s": "higher", "cpu_us_per_frame": "lower"}),
     ("one frame there and back", ["--window=1", "--bytes=32"],
-     {"answer_us_p50": False, "answer_us_p99": False, "cpu_us_per_frame": False}),
+     {"answer_us_p50": "lower", "answer_us_p99": "lower", "cpu_us_per_frame": "lower"}),
 ]
 
 
@@ -59,21 +62,18 @@ def turn(options, seconds, bare, verify):
 
 
 def measure(row, args):
-    name, options, figures = row
+    name, options, wanted = row
     keel, bare = [], []
     for i in range(args.pairs):
         for side in (keel, bare) if i % 2 == 0 else (bare, keel):
             side.append(turn(options, args.seconds, side is bare, args.verify))
-    lost = sum(t["lost"] for t in keel)
-    out = {"name": name, "pairs": args.pairs, "seconds": args.seconds, "ratios": [], "lost_keel": lost,
+    out = {"name": name, "pairs": args.pairs, "seconds": args.seconds, "lost_keel": sum(t["lost"] for t in keel),
            "lost_bare": sum(t["lost"] for t in bare), "verified": sum(t["verified"] for t in keel),
-           "keel": {}, "bare": {}, "keel_runs": keel, "bare_runs": bare}
+           "keel_runs": keel, "bare_runs": bare}
     for side, turns in (("keel", keel), ("bare", bare)):
         out[side] = {k: round(statistics.median(t[k] for t in turns), 3) for k in turns[0]}
-    for figure, more in figures.items():
-        pairs = [a[figure] / b[figure] if more else b[figure] / a[figure] for a, b in zip(keel, bare)]
-        out["ratios"].append({"figure": figure, "ratio": round(statistics.median(pairs), 3),
-                              "from": round(min(pairs), 3), "to": round(max(pairs), 3)})
+    out["ratios"] = [{"figure": figure, **figures.ratio([t[figure] for t in keel], [t[figure] for t in bare], better)}
+                     for figure, better in wanted.items()]
     return out
 
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,11 +69,26 @@ const char *blk_backend_name(const struct blk *blk)
 	return blk->workers ? "workers" : "io_uring";
 }
 
-static int backend_choose(struct blk *blk)
+void blk_tell(const struct blk *blk, const char *format, ...)
 {
 	const struct engine_events *events = &blk->config.events;
+	char line[512];
+	va_list list;
+	int at = snprintf(line, sizeof(line), "disk %s: ", blk->path);
+
+	if (at < 0 || (size_t)at >= sizeof(line))
+		at = 0;
+	va_start(list, format);
+	vsnprintf(line + at, sizeof(line) - (size_t)at, format, list);
+	va_end(list);
+	if (events->log)
+		events->log(events->owner, line);
+}
+
+static int backend_choose(struct blk *blk)
+{
 	bool wanted = blk->config.backend == BLK_BACKEND_WORKERS && !blk->file.is_null;
-	char why[160] = "as configured", line[512];
+	char why[160] = "as configured";
 
 	if (blk->config.backend == BLK_BACKEND_MEASURE) {
 		blk_probe_run(&blk->file, &blk->probe);
@@ -85,12 +101,10 @@ static int backend_choose(struct blk *blk)
 			return -ENOMEM;
 	}
 	blk->polls = blk->config.iopoll && !blk->workers && blk_file_can_poll(&blk->file);
-	snprintf(line, sizeof(line), "disk %s: by %s (%s)%s", blk->path, blk_backend_name(blk), why,
+	blk_tell(blk, "by %s (%s)%s", blk_backend_name(blk), why,
 	        blk->polls           ? ", by the device's poll queues"
 	        : blk->config.iopoll ? ", by interrupts: it cannot be polled"
 	                             : "");
-	if (events->log)
-		events->log(events->owner, line);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opening and locking the storage under a disk. */
 #include "engine/blk_file.h"
+#include "engine/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -211,14 +212,6 @@ static int file_try(struct blk_file *file, const struct blk_config *config)
 	return rc;
 }
 
-static uint64_t clock_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static int refuse(char *error, size_t error_bytes, const char *path, int rc, bool read_only)
 {
 	const char *why = strerror(-rc);
@@ -272,7 +265,7 @@ static int null_open(struct blk_file *file, const char *size_mib, const struct b
 int blk_file_open(
         struct blk_file *file, const struct blk_config *config, char *error, size_t error_bytes)
 {
-	uint64_t end = clock_ms() + config->lock_wait_ms;
+	uint64_t end_ns = engine_clock_ns() + config->lock_wait_ms * 1000000ull;
 	struct stat st;
 	int rc;
 
@@ -290,7 +283,7 @@ int blk_file_open(
 	file->is_device = S_ISBLK(st.st_mode);
 	for (;;) {
 		rc = file_try(file, config);
-		if ((rc != -EAGAIN && rc != -EBUSY) || clock_ms() >= end)
+		if ((rc != -EAGAIN && rc != -EBUSY) || engine_clock_ns() >= end_ns)
 			break;
 		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
 	}

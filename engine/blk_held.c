@@ -53,7 +53,7 @@ void blk_held_admit(struct blk_queue *q, struct blk_req *req)
 
 void blk_held_run(struct blk_queue *q)
 {
-	uint64_t now_ns = blk_clock_ns();
+	uint64_t now_ns = engine_clock_ns();
 
 	q->now_ns = now_ns;
 	while (q->held_first && (q->stopping || q->held_until_ns <= now_ns)) {

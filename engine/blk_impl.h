@@ -5,13 +5,13 @@
 #include <liburing.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "engine/blk_file.h"
 #include "engine/blk_probe.h"
 #include "engine/blk_req.h"
 #include "engine/blk_throttle.h"
 #include "engine/blk_workers.h"
+#include "engine/clock.h"
 #include "engine/watch.h"
 
 #define BLK_BOUNCE_BYTES   65536u
@@ -102,13 +102,8 @@ struct blk {
 
 #define BLK_ZERO_BYTES (256u << 10)
 
-static inline uint64_t blk_clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * BLK_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
+/* A line in the owner's log, if it has one: "disk PATH: " and what is given. */
+void blk_tell(const struct blk *blk, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static inline void blk_count(uint64_t *counter, uint64_t by)
 {

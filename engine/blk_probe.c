@@ -38,15 +38,15 @@ static bool ring_read(struct io_uring *ring, const struct blk_file *file, unsign
 	for (unsigned i = 0; i < READS; i++)
 		io_uring_prep_read(io_uring_get_sqe(ring), file->fd, memory + i * READ_BYTES,
 		        READ_BYTES, place_of(file, round, i));
-	start = blk_clock_ns();
+	start = engine_clock_ns();
 	if (io_uring_submit(ring) != READS)
 		return false;
-	submitted = blk_clock_ns();
+	submitted = engine_clock_ns();
 	for (; left && !io_uring_wait_cqe(ring, &cqe); left--) {
 		good = good && cqe->res == READ_BYTES;
 		io_uring_cqe_seen(ring, cqe);
 	}
-	end = blk_clock_ns();
+	end = engine_clock_ns();
 	if (submitted - start < out->submit_ns)
 		out->submit_ns = submitted - start;
 	if (end - start < out->ring_ns)
@@ -82,7 +82,7 @@ static bool threads_read(
 	pthread_t threads[READS];
 	unsigned count = 0;
 	bool good;
-	uint64_t start = blk_clock_ns();
+	uint64_t start = engine_clock_ns();
 
 	for (; count < READS; count++) {
 		readers[count] = (struct reader){file, memory + count * READ_BYTES,
@@ -95,8 +95,8 @@ static bool threads_read(
 		pthread_join(threads[i], NULL);
 		good = good && readers[i].good;
 	}
-	if (blk_clock_ns() - start < out->threads_ns)
-		out->threads_ns = blk_clock_ns() - start;
+	if (engine_clock_ns() - start < out->threads_ns)
+		out->threads_ns = engine_clock_ns() - start;
 	return good;
 }
 

@@ -38,21 +38,16 @@ void blk_queue_complain(struct blk_queue *q, const struct blk_req *req, int erro
 {
 	static const char *const names[BLK_OPS] = {
 	        "read", "write", "flush", "discard", "write zeroes", "request"};
-	const struct engine_events *events = &q->blk->config.events;
-	char line[512];
 
 	if (q->now_ns < q->log_next_ns) {
 		q->log_dropped++;
 		return;
 	}
 	q->log_next_ns = q->now_ns + BLK_NS_PER_SECOND;
-	snprintf(line, sizeof(line),
-	        "disk %s: %s at %llu failed: %s; the guest gets an I/O error (%u more before)",
-	        q->blk->path, names[req->op], (unsigned long long)(req->offset + req->done),
-	        strerror(error), q->log_dropped);
+	blk_tell(q->blk, "%s at %llu failed: %s; the guest gets an I/O error (%u more before)",
+	        names[req->op], (unsigned long long)(req->offset + req->done), strerror(error),
+	        q->log_dropped);
 	q->log_dropped = 0;
-	if (events->log)
-		events->log(events->owner, line);
 }
 
 /* Lets the guest see what is done, and calls it if it wants that. */
@@ -183,7 +178,7 @@ static bool reap(struct blk_queue *q)
 	bool any = false;
 
 	if (atomic_load_explicit(&q->done, memory_order_relaxed)) {
-		q->now_ns = blk_clock_ns();
+		q->now_ns = engine_clock_ns();
 		any = true;
 		reap_done(q);
 	}
@@ -194,7 +189,7 @@ static bool reap(struct blk_queue *q)
 
 		io_uring_cqe_seen(&q->ring, cqe);
 		if (!any)
-			q->now_ns = blk_clock_ns();
+			q->now_ns = engine_clock_ns();
 		any = true;
 		if (copy.user_data <= BLK_TAG_LAST)
 			poll_complete(q, &copy);
@@ -266,7 +261,7 @@ static unsigned take(struct blk_queue *q)
 	if (q->stopping || !vring_pending(&q->vr))
 		return 0;
 	limits_fill(q, &limits);
-	q->now_ns = blk_clock_ns();
+	q->now_ns = engine_clock_ns();
 	while ((rc = vring_pop(&q->vr, &chain)) > 0) {
 		struct blk_req *req = &q->reqs[chain.head];
 		enum blk_verdict verdict = blk_req_parse(req, &chain, &limits);
@@ -314,7 +309,7 @@ static bool watch(struct blk_queue *q)
 		q->watch_until_ns = 0;
 		return false;
 	}
-	while (!hit && !done && blk_clock_ns() < q->watch_until_ns) {
+	while (!hit && !done && engine_clock_ns() < q->watch_until_ns) {
 		for (unsigned i = 0; i < WATCH_SPINS && !hit && !done; i++) {
 			hit = vring_pending(&q->vr);
 			done = completion_waits(q);

@@ -37,8 +37,6 @@ static int ring_make(struct blk_queue *q)
 static void memory_register(struct blk_queue *q)
 {
 	const struct memtable *mem = q->vr.mem;
-	const struct engine_events *events = &q->blk->config.events;
-	char line[512];
 	int rc;
 	unsigned count = 0;
 
@@ -60,23 +58,16 @@ static void memory_register(struct blk_queue *q)
 		q->fixed_count = count;
 		return;
 	}
-	snprintf(line, sizeof(line),
-	        "disk %s: guest memory cannot be registered (%s; the limit is RLIMIT_MEMLOCK): "
-	        "each request pins its own",
-	        q->blk->path, strerror(-rc));
-	if (events->log)
-		events->log(events->owner, line);
+	blk_tell(q->blk,
+	        "guest memory cannot be registered (%s; the limit is RLIMIT_MEMLOCK): each request "
+	        "pins its own",
+	        strerror(-rc));
 }
 
-static void tell_unpolled(const struct blk_queue *q, const char *why)
+static void tell_unpolled(const struct blk_queue *q, int error)
 {
-	const struct engine_events *events = &q->blk->config.events;
-	char line[512];
-
-	snprintf(line, sizeof(line), "disk %s: queue %u: polling is refused: by interrupts (%s)",
-	        q->blk->path, q->index, why);
-	if (events->log)
-		events->log(events->owner, line);
+	blk_tell(q->blk, "queue %u: polling is refused: by interrupts (%s)", q->index,
+	        strerror(error));
 }
 
 static void poll_ring_make(struct blk_queue *q)
@@ -86,7 +77,7 @@ static void poll_ring_make(struct blk_queue *q)
 
 	q->poll_ring_is_made = q->polls = !rc;
 	if (rc)
-		tell_unpolled(q, strerror(-rc));
+		tell_unpolled(q, -rc);
 }
 
 int blk_ring_begin(struct blk_queue *q)
@@ -197,7 +188,7 @@ static bool poll_issue(struct blk_queue *q, struct blk_req *req)
 static void poll_refused(struct blk_queue *q, struct blk_req *req)
 {
 	if (q->polls)
-		tell_unpolled(q, strerror(EOPNOTSUPP));
+		tell_unpolled(q, EOPNOTSUPP);
 	q->polls = false;
 	blk_ring_issue(q, req);
 }
@@ -218,7 +209,7 @@ bool blk_ring_poll(struct blk_queue *q)
 		q->polled--;
 		blk_count(&q->stats.polled, result != -EOPNOTSUPP);
 		if (!any)
-			q->now_ns = blk_clock_ns();
+			q->now_ns = engine_clock_ns();
 		any = true;
 		if (result == -EOPNOTSUPP)
 			poll_refused(q, req);

@@ -97,9 +97,9 @@ static void *worker_main(void *arg)
 		if (w->queued && w->idle)
 			pthread_cond_signal(&w->more);
 		pthread_mutex_unlock(&w->lock);
-		start = blk_clock_ns();
+		start = engine_clock_ns();
 		list_run(w, list);
-		start = (blk_clock_ns() - start) / count;
+		start = (engine_clock_ns() - start) / count;
 		pthread_mutex_lock(&w->lock);
 		w->typical_ns = (w->typical_ns * 7 + start) / 8;
 	}

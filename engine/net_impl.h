@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
+#include "engine/clock.h"
 #include "engine/net.h"
 #include "engine/watch.h"
 
@@ -40,14 +40,6 @@ struct net_rx {
 };
 
 #define NET_TX_IOVS 64u
-
-static inline uint64_t net_clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
 
 struct net_tx {
 	struct virtio_net_hdr hdr;

@@ -159,19 +159,15 @@ static enum rx_end held_deliver(struct net_queue *q)
 	uint32_t size = rx->held_size, direct = rx->held_direct;
 
 	slots_fill(q, size);
-	if (net_has(q, VIRTIO_NET_F_MRG_RXBUF) && rx->bytes < size && !is_all_at_hand(q) &&
-	        net_clock_ns() < rx->held_until_ns)
+	if (rx->bytes < size && !is_all_at_hand(q) && engine_clock_ns() < rx->held_until_ns)
 		return RX_NO_BUFFERS;
 	rx->held_size = 0;
-	if (!net_has(q, VIRTIO_NET_F_MRG_RXBUF)) {
-		net_count(&q->stats.rx_dropped_size, 1);
-	} else if (rx->bytes < size) {
+	if (rx->bytes < size) {
 		net_count(&q->stats.rx_dropped_full, 1);
-	} else {
-		iov_copy_to(rx->iov + rx->iov_first, rx->iov_count, direct, rx->overflow,
-		        size - direct);
-		frame_deliver(q, size);
+		return RX_MORE;
 	}
+	iov_copy_to(rx->iov + rx->iov_first, rx->iov_count, direct, rx->overflow, size - direct);
+	frame_deliver(q, size);
 	return RX_MORE;
 }
 
@@ -194,14 +190,18 @@ static enum rx_end frame_take(struct net_queue *q)
 	if ((size_t)got <= NET_HDR_BYTES)
 		return RX_MORE;
 	rx->last_size = (uint32_t)got;
-	if ((uint64_t)got > direct) {
-		rx->held_size = (uint32_t)got;
-		rx->held_direct = (uint32_t)direct;
-		rx->held_until_ns = net_clock_ns() + HOLD_MS * 1000000ull;
-		return held_deliver(q);
+	if ((uint64_t)got <= direct) {
+		frame_deliver(q, (uint64_t)got);
+		return RX_MORE;
 	}
-	frame_deliver(q, (uint64_t)got);
-	return RX_MORE;
+	if (!net_has(q, VIRTIO_NET_F_MRG_RXBUF)) {
+		net_count(&q->stats.rx_dropped_size, 1);
+		return RX_MORE;
+	}
+	rx->held_size = (uint32_t)got;
+	rx->held_direct = (uint32_t)direct;
+	rx->held_until_ns = engine_clock_ns() + HOLD_MS * 1000000ull;
+	return held_deliver(q);
 }
 
 static enum rx_end burst(struct net_queue *q)

@@ -70,17 +70,9 @@ static int refuse(const struct net *net, int rc, char *error, size_t error_bytes
 	return rc;
 }
 
-static uint64_t clock_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 int net_tap_open(struct net *net, char *error, size_t error_bytes)
 {
-	uint64_t end = clock_ms() + net->config.lock_wait_ms;
+	uint64_t end_ns = engine_clock_ns() + net->config.lock_wait_ms * 1000000ull;
 	int rc;
 
 	/* TUNSETIFF would make one, that vanishes with this process and all that was set up on it.
@@ -89,7 +81,7 @@ int net_tap_open(struct net *net, char *error, size_t error_bytes)
 		return refuse(net, -ENODEV, error, error_bytes);
 	for (;;) {
 		rc = tap_attach(net);
-		if (rc != -EBUSY || clock_ms() >= end)
+		if (rc != -EBUSY || engine_clock_ns() >= end_ns)
 			break;
 		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
 	}

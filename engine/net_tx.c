@@ -147,8 +147,8 @@ static bool watch(struct net_queue *q)
 
 	if (!q->net->config.watch_ns || q->vr.broken || !watch_enter(&q->watch))
 		return false;
-	end = net_clock_ns() + q->net->config.watch_ns;
-	while (!hit && net_clock_ns() < end) {
+	end = engine_clock_ns() + q->net->config.watch_ns;
+	while (!hit && engine_clock_ns() < end) {
 		for (unsigned i = 0; i < WATCH_SPINS && !hit; i++) {
 			hit = vring_pending(&q->vr);
 			__builtin_ia32_pause();

@@ -23,6 +23,12 @@ def write(name, unit, better, runs, **more):
     return figure
 
 
+def ratio(values, peers, better):
+    """Of pairs measured one beside the other: the median of their ratios, with its range. Above 1: values are better."""
+    pairs = [a / b if better == "higher" else b / a for a, b in zip(values, peers)]
+    return {"ratio": round(statistics.median(pairs), 3), "from": round(min(pairs), 3), "to": round(max(pairs), 3)}
+
+
 def tell(figure):
     """A line for people."""
     runs = f"  ({', '.join(str(r) for r in figure['runs'])})" if len(figure["runs"]) > 1 else ""

@@ -152,44 +152,41 @@ class Page:
                             + "".join(f'<td class="n">{c}</td>' for c in cells) + "</tr>")
         return "\n".join(out + body + ["</tbody></table></div></details>"]) if body else ""
 
+    def native_table(self, name, peer, own, rows):
+        """rows: what, the peer's figure, ours, and their ratio with its range, or None."""
+        out = [f'<div class="wide"><table id="{name}"><thead><tr>', f'<th scope="col">{self.say("row")}</th>',
+               f'<th scope="col" class="n">{peer}</th><th scope="col" class="n">{own}</th>',
+               f'<th scope="col" class="n">{self.say("ratio").replace("KVM", peer)}</th>',
+               f'<th scope="col">{self.say("how")}</th></tr></thead><tbody>']
+        for what, theirs, ours, part in rows:
+            ratio = "–" if part is None else (f'{part["ratio"] * 100:.0f} %<small>({part["from"] * 100:.0f}–'
+                                              f'{part["to"] * 100:.0f} %)</small>')
+            out.append(f'<tr><td>{escape(what)}</td><td class="n">{number(theirs)}</td><td class="n">{number(ours)}</td>'
+                       f'<td class="n">{ratio}</td><td>{self.say("how_native")}</td></tr>')
+        return "\n".join(out + ["</tbody></table></div>"])
+
     def native(self):
         native = self.version.get("native")
-        out = [f"<h2>{self.say('native_head')}</h2>"]
+        head = f"<h2>{self.say('native_head')}</h2>\n"
         if not native:
-            return "\n".join(out + [f"<p>{self.say('native_none')}</p>"])
-        out += [f'<p class="soft">{self.say("native_note")} '
-                + self.say("native_load", cpus=statistics.median(r["other_cpus"] for r in native["rows"])) + "</p>",
-                '<div class="wide"><table id="native"><thead><tr>', f'<th scope="col">{self.say("row")}</th>',
-                '<th scope="col" class="n">QEMU</th><th scope="col" class="n">keel-blk</th>',
-                f'<th scope="col" class="n">{self.say("ratio").replace("KVM", "QEMU")}</th>',
-                f'<th scope="col">{self.say("how")}</th></tr></thead><tbody>']
-        for row in native["rows"]:
-            aim = next((a for a in row["aims"] if a["figure"] == "iops" and a["against"] == "qemu"), None)
-            ratio = f'{aim["ratio"] * 100:.0f} %<small>({aim["from"] * 100:.0f}–{aim["to"] * 100:.0f} %)</small>' if aim else "–"
-            out.append(f'<tr><td>{escape(row["name"])}</td><td class="n">{number(row["qemu"]["iops"])}</td>'
-                       f'<td class="n">{number(row["keel"]["iops"])}</td><td class="n">{ratio}</td>'
-                       f"<td>{self.say('how_native')}</td></tr>")
-        return "\n".join(out + ["</tbody></table></div>"])
+            return head + f"<p>{self.say('native_none')}</p>"
+        note = self.say("native_note") + " " + self.say(
+            "native_load", cpus=statistics.median(r["other_cpus"] for r in native["rows"]))
+        rows = [(row["name"], row["qemu"]["iops"], row["keel"]["iops"],
+                 next((a for a in row["aims"] if a["figure"] == "iops" and a["against"] == "qemu"), None))
+                for row in native["rows"]]
+        return head + f'<p class="soft">{note}</p>\n' + self.native_table("native", "QEMU", "keel-blk", rows)
 
     def native_net(self):
         native = self.version.get("native_net")
-        out = [f"<h2>{self.say('native_net_head')}</h2>"]
+        head = f"<h2>{self.say('native_net_head')}</h2>\n"
         if not native:
-            return "\n".join(out + [f"<p>{self.say('native_net_none')}</p>"])
-        out += [f'<p class="soft">{self.say("native_net_note")}</p>',
-                '<div class="wide"><table id="native-net"><thead><tr>', f'<th scope="col">{self.say("row")}</th>',
-                f'<th scope="col" class="n">{self.say("native_net_bare")}</th><th scope="col" class="n">keelOS</th>',
-                f'<th scope="col" class="n">{self.say("ratio").replace("KVM", self.say("native_net_bare"))}</th>',
-                f'<th scope="col">{self.say("how")}</th></tr></thead><tbody>']
+            return head + f"<p>{self.say('native_net_none')}</p>"
         units = {"mb_s": "MB/s", "answer_us_p50": "µs p50", "answer_us_p99": "µs p99"}
-        for row in native["rows"]:
-            for part in (r for r in row["ratios"] if r["figure"] in units):
-                name, figure = f'{row["name"]}, {units[part["figure"]]}', part["figure"]
-                ratio = f'{part["ratio"] * 100:.0f} %<small>({part["from"] * 100:.0f}–{part["to"] * 100:.0f} %)</small>'
-                out.append(f'<tr><td>{escape(name)}</td><td class="n">{number(row["bare"][figure])}</td>'
-                           f'<td class="n">{number(row["keel"][figure])}</td><td class="n">{ratio}</td>'
-                           f"<td>{self.say('how_native')}</td></tr>")
-        return "\n".join(out + ["</tbody></table></div>"])
+        rows = [(f'{row["name"]}, {units[part["figure"]]}', row["bare"][part["figure"]], row["keel"][part["figure"]], part)
+                for row in native["rows"] for part in row["ratios"] if part["figure"] in units]
+        return (head + f'<p class="soft">{self.say("native_net_note")}</p>\n'
+                + self.native_table("native-net", self.say("native_net_bare"), "keelOS", rows))
 
     def last_setup(self, side):
         sessions = [r["session"] for r in self.version["runs"] if r["side"] == side]

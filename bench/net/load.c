@@ -3,10 +3,11 @@
  */
 #include "bench/net/load.h"
 
+#include "bench/lib/clock.h"
+
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <linux/if_ether.h>
 #include <linux/ip.h>
@@ -31,14 +32,6 @@ struct frame {
 
 _Static_assert(offsetof(struct frame, note) == PORT_HDR_BYTES + LOAD_HEADS, "heads");
 _Static_assert(sizeof(((struct frame *)0)->note) == LOAD_BYTES_MIN, "note");
-
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
 
 static uint8_t data_byte(uint64_t number, size_t at)
 {

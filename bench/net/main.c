@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench/lib/clock.h"
 #include "bench/net/load.h"
 
 #define GUESTS    2u
@@ -36,14 +36,6 @@ struct sums {
 	uint64_t frames, bytes, kicks, calls, lost, given_up, all_ns, guests_ns, wall_ns;
 };
 
-static uint64_t clock_of(clockid_t which)
-{
-	struct timespec t;
-
-	clock_gettime(which, &t);
-	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
-
 /* ---- one guest ------------------------------------------------------------------------------- */
 
 /* When the peer last answered, and when what is on its way was last given up. */
@@ -53,7 +45,7 @@ struct patience {
 
 static void patience_look(struct patience *p, struct load *l)
 {
-	uint64_t now = clock_of(CLOCK_MONOTONIC);
+	uint64_t now = clock_ns();
 
 	if (l->acked != p->acked || !l->window || !p->begun_ns) {
 		p->acked = l->acked;
@@ -90,8 +82,7 @@ static void *guest_main(void *arg)
 
 static struct sums sums_take(struct guest *guests)
 {
-	struct sums s = {
-	        .all_ns = clock_of(CLOCK_PROCESS_CPUTIME_ID), .wall_ns = clock_of(CLOCK_MONOTONIC)};
+	struct sums s = {.all_ns = clock_of(CLOCK_PROCESS_CPUTIME_ID), .wall_ns = clock_ns()};
 
 	for (unsigned i = 0; i < GUESTS; i++) {
 		struct load *l = &guests[i].load;
@@ -107,13 +98,6 @@ static struct sums sums_take(struct guest *guests)
 			s.guests_ns += clock_of(own);
 	}
 	return s;
-}
-
-static void sleep_s(double s)
-{
-	struct timespec t = {(time_t)s, (long)((s - (double)(time_t)s) * 1e9)};
-
-	nanosleep(&t, NULL);
 }
 
 /* A bridge forwards nothing until it has noticed that its ports have somebody. */

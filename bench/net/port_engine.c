@@ -87,6 +87,13 @@ static void rx_give(struct card *c, uint16_t id)
 	queue_add(q, id);
 }
 
+/* The frame taken last is looked at no more. */
+static void rx_give_back(struct card *c)
+{
+	while (c->rx_held_count)
+		rx_give(c, c->rx_held[--c->rx_held_count]);
+}
+
 static unsigned card_take(struct port *p, struct iovec iov[PORT_IOVS])
 {
 	struct card *c = card_of(p);
@@ -94,16 +101,13 @@ static unsigned card_take(struct port *p, struct iovec iov[PORT_IOVS])
 	struct vring_used_elem used;
 	unsigned count = 0, want = 1;
 
-	while (c->rx_held_count)
-		rx_give(c, c->rx_held[--c->rx_held_count]);
+	rx_give_back(c);
 	/* The device publishes a frame's buffers all at once (virtio 1.2 §5.1.6.4). */
 	while (count < want && queue_take(q, &used)) {
 		uint8_t *at = c->rx_pages + (size_t)used.id * PAGE;
 
 		if (!count)
-			memcpy(&want,
-			        &(uint16_t){((struct virtio_net_hdr *)(void *)at)->num_buffers},
-			        sizeof(uint16_t));
+			want = ((const struct virtio_net_hdr *)(const void *)at)->num_buffers;
 		if (want > PORT_IOVS)
 			want = PORT_IOVS;
 		iov[count++] = (struct iovec){at, used.len};
@@ -116,8 +120,7 @@ static void card_flush(struct port *p)
 {
 	struct card *c = card_of(p);
 
-	while (c->rx_held_count)
-		rx_give(c, c->rx_held[--c->rx_held_count]);
+	rx_give_back(c);
 	for (unsigned i = 0; i < NET_QUEUES; i++)
 		queue_publish(&c->queues[i]);
 	p->kicks = c->queues[0].kicks + c->queues[1].kicks;

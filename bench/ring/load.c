@@ -12,14 +12,6 @@
 #define STATUS_NOT_WRITTEN 0xee
 #define TABLE_ENTRIES      3u
 
-uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
-
 static uint64_t random_next(struct load *l)
 {
 	l->random ^= l->random << 13;

@@ -4,8 +4,9 @@
 
 #include <linux/virtio_blk.h>
 
-#include "bench/ring/front.h"
+#include "bench/lib/clock.h"
 #include "bench/lib/hist.h"
+#include "bench/ring/front.h"
 
 struct load_config {
 	unsigned depth;
@@ -60,5 +61,3 @@ int load_take(struct load *l);
 unsigned load_in_flight(const struct load *l);
 /* Compares the storage itself with what was written. Needs: verify, nothing in flight. */
 int load_verify_file(struct load *l, const char *path);
-
-uint64_t clock_ns(void);

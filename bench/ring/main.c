@@ -95,13 +95,6 @@ static void *queue_main(void *arg)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static void sleep_s(double s)
-{
-	struct timespec t = {(time_t)s, (long)((s - (double)(time_t)s) * 1e9)};
-
-	nanosleep(&t, NULL);
-}
-
 struct sums {
 	uint64_t done, verified, kicks, calls;
 };

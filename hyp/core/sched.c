@@ -237,34 +237,29 @@ struct vcpu *sched_next(void)
 	return v;
 }
 
-/* Does anybody wait here while v runs? The least virtual time of those. Needs: lock. */
-static bool find_waiting(struct run_queue *q, const struct vcpu *v, uint64_t *least)
-{
-	bool root_wants = v->root == NULL && percpu()->root != NULL && root_wants_cpu();
-	struct sched_view view = view_of(q, root_wants, false);
-
-	*least = view.vm_vruntime;
-	if (root_wants && (!view.vm_waits || sched_is_before(view.root_vruntime, *least)))
-		*least = view.root_vruntime;
-	return view.vm_waits || root_wants;
-}
-
 uint64_t sched_slice_end(struct vcpu *v)
 {
 	struct run_queue *q = this_queue();
-	bool has_spun = sched_has_spun(&v->spins), waits;
-	uint64_t slice = has_spun ? 0 : us_to_tsc(SCHED_SLICE_US);
-	uint64_t floor = has_spun ? 0 : us_to_tsc(SCHED_FLOOR_US), ticks, least;
+	uint64_t slice = us_to_tsc(SCHED_SLICE_US), floor = us_to_tsc(SCHED_FLOOR_US), ticks;
+	bool is_root = v->root != NULL;
+	bool root_wants = !is_root && percpu()->root != NULL && root_wants_cpu();
+	struct sched_view view;
+	uint64_t least;
 
 	spin_lock(&q->lock);
-	waits = find_waiting(q, v, &least);
+	view = view_of(q, root_wants, false);
 	spin_unlock(&q->lock);
-	if (!waits)
+	least = view.vm_vruntime;
+	if (root_wants && (!view.vm_waits || sched_is_before(view.root_vruntime, least)))
+		least = view.root_vruntime;
+	if (!view.vm_waits)
 		v->spins.count = 0; /* who comes later did not wait for that */
-	ticks = sched_policy_slice(v->vruntime, waits, least, slice, floor);
+	if (sched_has_spun(&v->spins))
+		slice = floor = 0;
+	ticks = sched_policy_slice(v->vruntime, view.vm_waits || root_wants, least, slice, floor);
 	/* An idle CPU can have who waits here, as soon as root turns out to need more than a
 	 * moment. */
-	if (v->root != NULL && waits && ticks > floor && any_idle())
+	if (is_root && view.vm_waits && ticks > floor && any_idle())
 		ticks = floor;
 	return ticks == UINT64_MAX ? UINT64_MAX : v->slice_start_tsc + ticks;
 }

@@ -13,7 +13,6 @@ FIGURES = os.path.join(TOP, "build/figures/net-short.json")
 
 def test_streams():
     """Each byte of each frame, in every row of the native measurement."""
-    subprocess.run(["make", "-s", "-C", TOP, "build/bin/bench-net"], check=True)
     subprocess.run([os.path.join(TOP, "bench/net.py"), "--pairs=1", "--seconds=0.5", "--verify", "--name=net-short"],
                    check=True, timeout=120, stdout=subprocess.DEVNULL)
     with open(FIGURES, encoding="utf-8") as file:

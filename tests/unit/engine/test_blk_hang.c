@@ -95,36 +95,42 @@ static void await_in_flight(struct rig *r)
 	} while (!s.in_flight);
 }
 
-/* Waits until a task of this process sleeps uninterruptibly (proc(5): D), as the one does that
- * writes to a frozen file system. What is counted as in flight may not be in the kernel yet. */
-static void await_asleep_in_kernel(void)
+/* Whether the task's state is D (proc(5)): it sleeps uninterruptibly. */
+static bool is_asleep_in_kernel(const char *task)
 {
-	char path[64], stat[512];
+	char path[64], stat[512] = "";
 	const char *end;
-	struct dirent *e;
-	unsigned looks = 0; /* in a row: other sleeps of that kind are short */
-	bool found;
-	ssize_t n;
-	DIR *d;
+	ssize_t n = 0;
 	int fd;
 
+	snprintf(path, sizeof(path), "/proc/self/task/%.20s/stat", task);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, stat, sizeof(stat) - 1);
+		close(fd);
+	}
+	stat[n < 0 ? 0 : n] = 0;
+	end = strrchr(stat, ')');
+	return end && !strncmp(end, ") D", 3);
+}
+
+/* Waits until a task of this process does so for 20 looks in a row, as the one that writes to a
+ * frozen file system. What is counted as in flight may not be in the kernel yet. */
+static void await_asleep_in_kernel(void)
+{
+	unsigned looks = 0;
+
 	while (looks < 20) {
-		usleep(1000);
-		found = false;
-		d = opendir("/proc/self/task");
-		while (d && (e = readdir(d))) {
-			snprintf(path, sizeof(path), "/proc/self/task/%.20s/stat", e->d_name);
-			fd = open(path, O_RDONLY | O_CLOEXEC);
-			n = fd < 0 ? -1 : read(fd, stat, sizeof(stat) - 1);
-			if (fd >= 0)
-				close(fd);
-			stat[n < 0 ? 0 : n] = 0;
-			end = strrchr(stat, ')');
-			found = found || (end && !strncmp(end, ") D", 3));
-		}
+		DIR *d = opendir("/proc/self/task");
+		struct dirent *e;
+		bool found = false;
+
+		while (d && (e = readdir(d)))
+			found = is_asleep_in_kernel(e->d_name) || found;
 		if (d)
 			closedir(d);
 		looks = found ? looks + 1 : 0;
+		usleep(1000);
 	}
 }
 

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <sched.h>
+
 /* For its messages. */
 #include "bench/ring/front.c"
 #include "tests/unit/engine/vhost_rig.h"
@@ -107,6 +109,32 @@ static void test_serves(void **state)
 	end(r);
 	/* The socket is gone with it. */
 	assert_int_equal(access(r->v.socket, F_OK), -1);
+}
+
+/* A call descriptor that nobody empties, and whose writer would sleep, holds nothing up. */
+static void test_full_call_descriptor(void **state)
+{
+	struct rig *r = *state;
+	uint64_t full = UINT64_MAX - 1, give_up_ns;
+	int fd = eventfd(0, EFD_CLOEXEC), device_fd;
+
+	start(r, NULL);
+	assert_int_equal(write(fd, &full, sizeof(full)), sizeof(full));
+	device_fd = dup(fd);
+	assert_int_equal(tell_u64(&r->f, SET_VRING_CALL, 0, device_fd), 0);
+	close(device_fd);
+	give_up_ns = clock_ns() + 20000000000ull;
+	for (unsigned i = 0; i < 20; i++) {
+		load_fill(&r->load);
+		while (load_in_flight(&r->load)) {
+			queue_want_call(r->load.q);
+			assert_true(load_take(&r->load) >= 0);
+			assert_true(clock_ns() < give_up_ns);
+			sched_yield();
+		}
+	}
+	close(fd);
+	end(r);
 }
 
 static void test_one_front_end_after_another(void **state)
@@ -435,6 +463,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        CASE(test_serves),
+	        CASE(test_full_call_descriptor),
 	        CASE(test_one_front_end_after_another),
 	        CASE(test_running_queue_keeps_what_it_has),
 	        CASE(test_disabled_queue_rests),
